@@ -2,6 +2,7 @@
 
     python bench/fleet.py --policy cache_aware                 # all cells, some hours on one core; go on where it was stopped
     python bench/fleet.py --policy cache_aware --cells 10      # the first ten
+    python bench/fleet.py --policies                           # every policy in three fleets, a minute on one core
     python bench/fleet.py --pools                              # prefill and decode pools against engines that do both
     python bench/fleet.py --million                            # how long a million requests take
     python bench/fleet.py --report                             # the tables of what has been run, into bench/fleet.md
@@ -24,7 +25,7 @@ from typing import Any
 
 import attrs
 
-from smg_core.routing import policy
+from smg_core.routing import POLICIES, policy
 from smg_simulator.fleet.engine import FleetEngine
 from smg_simulator.fleet.figures import Figures, figures
 from smg_simulator.fleet.generated import Load, generated
@@ -37,7 +38,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "fleet.jsonl"
 SEEDS = range(5)
 POOL_REQUESTS = 300  # for each engine, where pools are compared
-ENGINES = 8  # of the fleets that pools are compared in
+ENGINES = 8  # of the fleets that pools and policies are compared in
+COMPARED = ("chat", "hot", "unshared")  # the loads that policies are compared in
 SPLITS = (0, 2, 3, 4)  # how many of them compute prompts; 0: each does both
 RATES = (1.0, 2.0, 3.0, 4.0)  # requests a second for each engine, of prompts of the mean length
 SCALES = (0.5, 1.0, 2.0)  # of the lengths of prompts; the rate is divided by it
@@ -116,6 +118,33 @@ def _goals(trials: Sequence[Trial]) -> str:
     return ", ".join(told)
 
 
+# ------------------------------------------------------------------------------------------------------------ policies
+
+
+def run_policies() -> None:
+    """Every policy in one fleet of each of three loads. Parts of it that have been run are run again."""
+    for kind in COMPARED:
+        load = LOAD_KINDS[kind]
+        trace = generated(load.made, Load(300 * ENGINES, load.rate * ENGINES, block=load.block))
+        for name in POLICIES:
+            found = figures(replay(trace, FleetSettings(engines=ENGINES), chooser(name)))
+            keep({"what": "policy", "policy": name, "kind": kind, "ours": attrs.asdict(found)})
+
+
+def policy_table(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A row for each policy: of each load hits, work max/mean, and seconds to the first token (mean, p99)."""
+    runs = {(row["policy"], row["kind"]): Figures(**row["ours"]) for row in found}
+    lines = [f"| policy | {' | '.join(COMPARED)} |", "|---|" + "---|" * len(COMPARED)]
+    for name in POLICIES:
+        cells = [_policy_cell(runs[name, kind]) for kind in COMPARED if (name, kind) in runs]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _policy_cell(each: Figures) -> str:
+    return f"{each.hit:.0%}, {each.balance:.2f}, {each.first_mean:.3f}, {each.first_p99:.2f}"
+
+
 # --------------------------------------------------------------------------------------------------------------- pools
 
 
@@ -184,6 +213,14 @@ GOALS = """
 Behind each figure is its goal; a figure that misses it is bold. The worst seed counts. The whole grid has {cells}
 cells with five seeds each; those in the table have been run so far.
 """
+COMPARISON = """
+## Policies
+
+{made}
+
+Every policy in a fleet of {engines} equal engines with KV events on time and one gateway, 300 requests for each engine. In each
+field the share of the prompts' tokens that caches had, work max/mean, and seconds to the first token (mean, p99).
+"""
 POOLS = """
 ## Prefill and decode pools
 
@@ -207,6 +244,10 @@ def report(before: str) -> str:
         parts.append(GOALS.format(made=made, cells=len(cells())) + "\n" + "\n".join(cell_table(found)) + "\n")
     else:
         parts.append(section(before, "Goals"))
+    if found := rows("policy"):
+        parts.append(COMPARISON.format(made=made, engines=ENGINES) + "\n" + "\n".join(policy_table(found)) + "\n")
+    else:
+        parts.append(section(before, "Policies"))
     if found := rows("pools"):
         parts.append(POOLS.format(made=made, engines=ENGINES) + "\n" + "\n".join(pool_table(found)) + "\n")
     else:
@@ -228,6 +269,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="(default: %(default)s)")
     parser.add_argument("--first-seed", type=int, default=0, help="(default: %(default)s)")
     parser.add_argument("--requests", type=int, default=0, help="for each engine (default: by the load)")
+    parser.add_argument("--policies", action="store_true")
     parser.add_argument("--pools", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--report", action="store_true")
@@ -235,6 +277,8 @@ def main() -> None:
     if args.report:
         page = HERE / "fleet.md"
         page.write_text(report(page.read_text() if page.exists() else ""))
+    elif args.policies:
+        run_policies()
     elif args.pools:
         run_pools(args.requests or POOL_REQUESTS)
     elif args.million:

@@ -653,7 +653,7 @@ DEFAULTS: dict[str, str] = {
 
 LIBRARY_CONSTANTS: dict[str, str] = {
     SIGN: """
-        smg_parsers.pieces.base: MORE DONE FAIL SWITCH RESUME SPILL UNDECIDED REREAD
+        smg_parsers.pieces.base: MORE DONE FAIL SWITCH RESUME SPILL UNDECIDED REREAD UNFENCED
         smg_parsers.values.lenient_json: _LATER _NO
         smg_parsers.families.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
         smg_parsers.grammars.tool_xml_ends: YES LATER NO
@@ -663,15 +663,17 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     READING: """
         smg_mcp.config.text: _DEEPEST _MOST_NODES
-        smg_parsers.pieces.base: LOOKAHEAD NAME_LIMIT
+        smg_parsers.pieces.base: BEHIND_LIMIT LOOKAHEAD NAME_LIMIT
+        smg_parsers.grammars.fenced: _LIMIT
         smg_parsers.grammars.citations: TAIL_LIMIT
         smg_parsers.values.literals: GROUP_LIMIT TOKEN_LIMIT
         smg_parsers.families.model_ids: ID_LIMIT
         smg_parsers.families.models: _SUFFIX_LIMIT
-        smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _OWED_LIMIT _PART_OF_A_MARKER
+        smg_parsers.parser: HOLD_LIMIT UNDECIDED_LIMIT _PART_OF_A_MARKER
         smg_parsers.json_text.partial_json: MAX_DEPTH
-        smg_parsers.grammars.tool_blocks: HEADER_LIMIT
-        smg_parsers.grammars.tool_json: QUOTED_LIMIT
+        smg_parsers.grammars.tool_blocks: HEADER_LIMIT _ID_PARTS
+        smg_parsers.grammars.tool_json: _LONGEST_ESCAPE
+        smg_parsers.values.call_arguments: STRING_LIMIT
         smg_parsers.grammars.tool_xml_ends: MESSAGE_LIMIT _CLOSING_TAGS _MISSPELLING
         smg_parsers.grammars.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT
         smg_parsers.grammars.tool_xml_values: VALUE_LIMIT

@@ -436,8 +436,11 @@ class ReadingFailed(InternalError):
     @classmethod
     def of(cls, fault: Exception) -> SmgError:
         """The error for whatever was raised there: one of our errors is itself."""
-        if isinstance(fault, SmgError):
-            return fault
+        return fault if isinstance(fault, SmgError) else cls.hiding(fault)
+
+    @classmethod
+    def hiding(cls, fault: BaseException) -> "ReadingFailed":
+        """The error for what was raised there, one of our errors too, where it cannot be what it says that it is."""
         lines: list[str] = []
         traced = fault.__traceback__
         while traced is not None:

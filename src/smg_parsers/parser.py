@@ -13,11 +13,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Never, TypedDict, Unpack, get_args
 
-from smg_parsers.families.family import CODE_FENCE, OPEN, Family
+from smg_parsers.families.family import OPEN, Family
 from smg_parsers.families.models import explain, family_for_template
 from smg_parsers.families.models import family as family_named
 from smg_parsers.grammars.citations import CitationMarks
+from smg_parsers.grammars.fenced import FencedReader
 from smg_parsers.pieces.base import (
+    BEHIND_LIMIT,
     DONE,
     FAIL,
     LOOKAHEAD,
@@ -27,6 +29,7 @@ from smg_parsers.pieces.base import (
     SPILL,
     SWITCH,
     UNDECIDED,
+    UNFENCED,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -38,6 +41,7 @@ from smg_parsers.pieces.base import (
     merge,
     tool_schemas,
 )
+from smg_parsers.pieces.code_fences import BACKTICKS, FENCES, CodeFence, spaced
 
 HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
@@ -48,8 +52,6 @@ UNDECIDED_LIMIT: Final = 1 << 18
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
-_OWED_LIMIT: Final = 256
-"""How far behind a finished call its closing markers are still looked for, in characters."""
 _PART_OF_A_MARKER: Final = 3
 """How much of a marker has to have come, in characters, for its beginning to be taken for one where the output is cut off."""
 _WORDS: Final = re.compile(r"[\w\s:`]*\Z")
@@ -58,6 +60,7 @@ _PLAIN: Final = (_TEXT, _REASONING)
 _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
+_BEFORE_PROSE: Final = (*_QUOTES, *"([{=", *SPACE)
 
 
 def random_call_id() -> str:
@@ -86,13 +89,6 @@ def _refuse(option: str, value: str, allowed: tuple[str, ...]) -> Never:
     raise ValueError(f"{option} is {value!r}, which is none of {', '.join(allowed)}")
 
 
-def _spaced(last: str, space: str) -> str:
-    """The end of a text to which white space is added: a character, whether a line break follows it, and the last character."""
-    before = last.rstrip()
-    behind = last[len(before) :] + space
-    return before[-1:] + ("\n" if "\n" in behind else "") + behind[-1:].strip("\n")
-
-
 class Options(TypedDict, total=False):
     """The keyword arguments of `Parser`, which describes them."""
 
@@ -117,7 +113,7 @@ class Parser:
         "_before",
         "_cites",
         "_fast",
-        "_fenced",
+        "_fence",
         "_gap",
         "_grammar",
         "_held",
@@ -176,7 +172,7 @@ class Parser:
         if malformed_calls not in _MALFORMED_CALLS:
             _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
-        schemas = None if tools is None else tool_schemas(tools)
+        schemas = None if tools is None else {} if tools == [] else tool_schemas(tools)
         self._sink = Sink(
             schemas,
             unknown_tools,
@@ -186,11 +182,12 @@ class Parser:
             silent=keep_calls,
             undecided=undecided_limit,
             strict=strict,
+            surplus=family.tables.value_ends,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
-        self._cites = family.cites
+        self._cites = tables.cites
         self._keeps = keep_calls
         self._held = ""
         self._gap: str | None = None
@@ -207,7 +204,7 @@ class Parser:
         """Set the state at the start: inside reasoning, in the answer, or in a header that the prompt has opened."""
         self._sink.reasoning = inside
         self._thought = inside  # reasoning has begun at least once
-        self._fenced = False  # a code fence is open in the answer
+        self._fence = CodeFence()
         self._spec: CallSpec | None = None  # the calls that were read last,
         self._owing: tuple[str, ...] = ()  # their closing markers that have not come yet,
         self._owed = 0  # and within how many more characters one may still come
@@ -232,26 +229,30 @@ class Parser:
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies
         say so."""
+        kind = self.plain(text)
+        if kind is not None:
+            return [kind(text)]
         out: list[Piece] = []
         self._sink.out = out
-        if self._fast:
-            for first in self._markers.firsts:
-                if first in text:
-                    break
-            else:
-                if self._plain and text and not text.isspace():
-                    # What `_emit` does, without a call: nearly every piece comes this way.
-                    self._last = text
-                    out.append(Reasoning(text) if self._sink.reasoning else Text(text))
-                elif text:
-                    self._emit(text)
-                return out
-        if held := self._held:
-            text = held + text
-            self._held = ""
+        text, self._held = self._held + text, ""
         self._run(text, False)
-        self._fast = self._grammar is None and self._gap is None and not self._held
+        waits = self._held or self._gap is not None or self._sink.late or self._fence.reading
+        self._fast = not waits and self._grammar is None
         return out
+
+    def plain(self, text: str) -> type[Text | Reasoning] | None:
+        """Read more output if all of it is certainly one piece, as nearly all is, and nothing is held back; returns which kind of
+        piece. Else returns None and has read nothing: `feed` is for it. Spares callers who need no piece the making of one."""
+        if not self._fast or not text:
+            return None
+        for first in self._markers.firsts:
+            if first in text:
+                return None
+        if self._plain and not text.isspace():
+            self._last = text  # what `_note` does, without a call: nearly every piece comes this way
+        else:
+            self._note(text)
+        return Reasoning if self._sink.reasoning else Text
 
     def finish(self, *, cut_off: bool = False) -> list[Piece]:
         """End the output; returns the pieces that were held back.
@@ -260,8 +261,9 @@ class Parser:
         the header has come is then left out; else it is given back as text, since the model may have meant it as such.
         """
         out: list[Piece] = []
-        self._sink.out = out
-        self._sink.cut = cut_off
+        if self._fast:  # nothing is held back
+            return out
+        self._sink.out, self._sink.cut = out, cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()
@@ -273,12 +275,11 @@ class Parser:
             out[:] = [piece for piece in out if not isinstance(piece, Text | Reasoning)]
             self._leave_out()
             return out
-        rest, self._held = self._held, ""
-        grammar = self._grammar
+        rest, self._held, grammar = self._held, "", self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
         elif self._keeps and self._sink.count > self._before:
-            self._keep("".join(self._raw) + rest)
+            self._sink.keep("".join(self._raw) + rest)
         elif self._sink.open:
             grammar.finish(rest)
         elif self._keeps or not (cut_off and self._is_header("".join(self._raw) + rest)):
@@ -287,14 +288,15 @@ class Parser:
         return out
 
     def _leave_out(self) -> None:
-        """Forget what is held back."""
+        """Forget what is held back; an end that was not told yet is told."""
+        self._sink.tell()
         self._grammar, self._gap = None, None
         self._raw.clear()
 
     @property
     def waiting(self) -> int:
         """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
-        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw))
+        return len(self._held) + len(self._gap or "") + sum(map(len, self._raw)) + self._sink.waiting
 
     @property
     def call_over(self) -> bool:
@@ -304,11 +306,6 @@ class Parser:
     def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
         return self._sink.ended and self._sink.count > self._before
-
-    def _keep(self, text: str) -> None:
-        """Pass on a part of a call as text, unchanged: it is never reasoning."""
-        if text:
-            self._sink.out.append(Text(text))
 
     def _cut_in_closing(self, held: str) -> bool:
         """Whether the output ends within the closing markers of a call that is complete."""
@@ -355,7 +352,7 @@ class Parser:
             return self._sink.line
         last = _LAST_NAME.search(text)
         begun = "" if last is None or len(last[0]) < _PART_OF_A_MARKER else last[0]
-        return any(name in text or (begun != "" and name.startswith(begun)) for name in self._sink.schemas or ())
+        return any(name in text or (begun and name.startswith(begun)) for name in self._sink.schemas or ())
 
     def _without_closers(self, text: str) -> str:
         """What was read since a call that is complete, without the closing markers that it begins with."""
@@ -371,8 +368,7 @@ class Parser:
         return merge([*self.feed(text), *self.finish()])
 
     def _run(self, buf: str, final: bool) -> None:
-        pos = 0
-        size = len(buf)
+        pos, size = 0, len(buf)
         self._places.clear()
         while True:
             reached = self._outside(buf, pos, final) if self._grammar is None else self._inside(buf, pos, final)
@@ -388,13 +384,17 @@ class Parser:
                 return
 
     def _emit(self, text: str) -> None:
-        if not text:
-            return
-        sink = self._sink
-        self._last = _spaced(self._last, text) if text.isspace() else text
-        if self._cites and not sink.reasoning:
-            sink.spoken += len(text)
-        sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
+        if text:
+            self._note(text)
+            if self._fence.reading:
+                self._fence.read(text)
+            self._sink.say(Reasoning(text) if self._sink.reasoning else Text(text))
+
+    def _note(self, text: str) -> None:
+        """Take note of text or reasoning that is passed on."""
+        self._last = spaced(self._last, text) if text.isspace() else text
+        if self._cites and not self._sink.reasoning:
+            self._sink.spoken += len(text)
         if self._situation >= _OWED:
             self._owed -= len(text)
             if self._owed <= 0:
@@ -439,20 +439,20 @@ class Parser:
         else:
             if self._cites and isinstance(spec, CitationMarks):
                 self._close_gap()
-            self._raw = [self._gap or "", marker]
-            self._raw_size = 0
-            self._gap = None
-            self._before = self._sink.count
-            self._spec = spec
-            self._marker = marker
-            self._grammar = spec.begin(marker, self._sink)
+            self._raw, self._raw_size = [self._gap or "", marker], 0
+            self._gap, self._before = None, self._sink.count
+            self._spec, self._marker = spec, marker
+            begun = spec.begin(marker, self._sink)
+            self._grammar = FencedReader(begun, self._sink) if marker in self.family.tables.fenceable else begun
         return at + len(marker)
 
     def _mark(self, marker: str) -> None:
         """A marker that is no call's: a code fence, or one of reasoning."""
-        if marker == CODE_FENCE:
-            self._fenced = not self._fenced
+        if marker in FENCES:
+            begins, reading = self._begins_line(), self._fence.reading
             self._emit(marker)
+            if not reading:
+                self._fence.mark(marker, begins=begins)
         elif self._quoted(marker):
             self._emit(marker)
         else:
@@ -460,8 +460,7 @@ class Parser:
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
         """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
-        gap = self._gap or ""
-        at = pos
+        gap, at = self._gap or "", pos
         while at < len(buf) and len(gap) + at - pos < LOOKAHEAD and buf[at] in SPACE:
             at += 1
         self._gap = gap + buf[pos:at]
@@ -481,18 +480,20 @@ class Parser:
         ):
             return False
         before = self._last[-1:] or "\n"
-        return self._fenced or before in _QUOTES or (self._thought and before != "\n")
+        return self._fence.inside or before in _QUOTES or (self._thought and before != "\n")
 
     def _is_prose(self, marker: str) -> bool:
         """Whether a tag that calls have inside a wrapper only stands in a sentence, or in code."""
-        last = self._last
-        before = last.rstrip()
-        behind = last[len(before) :]
-        begins = self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
-        self._sink.line = begins
-        if self._fenced or begins:
-            return self._fenced
-        return self.family.tables.unwrapped[marker] or (not behind and before.endswith("`"))
+        self._sink.line = begins = self._begins_line()
+        if begins or self._fence.inside:
+            return self._fence.inside
+        return self.family.tables.unwrapped[marker] or self._last.endswith(_BEFORE_PROSE)
+
+    def _begins_line(self) -> bool:
+        """Whether what comes now is the first text of a line."""
+        before = self._last.rstrip()
+        behind = self._last[len(before) :]
+        return self._gap is not None or self._situation in _FRESH or not before or "\n" in behind
 
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
@@ -503,23 +504,25 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
-            self._fenced = False
+            self._fence.forget()
             self._thought = self._thought or opens
             self._enter(_ENTERED if opens else _START)
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """Let the grammar read on in a region of calls; text that proves to be no call is passed on as text."""
-        sink = self._sink
-        grammar = self._grammar
+        sink, grammar = self._sink, self._grammar
         if grammar is None:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
         status = grammar.status
         if status >= UNDECIDED:
-            return self._in_doubt(buf, pos, reached, at)
+            if status != UNFENCED:
+                return self._in_doubt(buf, pos, reached, at)
+            self._grammar = getattr(grammar, "inner", grammar)
+            return pos
         if self._keeps and sink.count > self._before:
-            self._keep("".join(self._raw) + buf[pos:at])
+            sink.keep("".join(self._raw) + buf[pos:at])
             sink.touched = False
             self._raw.clear()
         elif sink.touched:
@@ -578,9 +581,9 @@ class Parser:
             return _REASONING
         closers = getattr(self._spec, "closers", ())
         closed = any(marker in behind for marker in getattr(self._spec, "ends", closers))
-        owing = () if closed else (marker for marker in closers if marker not in behind and marker != CODE_FENCE)
+        owing = () if closed else (marker for marker in closers if marker not in behind and marker != BACKTICKS)
         self._owing = tuple(owing)
-        self._owed = _OWED_LIMIT
+        self._owed = BEHIND_LIMIT
         if self._situation in (_START, _OWED_EARLY):
             return _OWED_EARLY if self._owing else _START
         return _OWED if self._owing else _AFTER

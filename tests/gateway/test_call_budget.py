@@ -44,8 +44,9 @@ LEDGER_BUDGET = 38
 """Calls that the ledger costs a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
-FURTHER_BUDGET = 19.0
-"""Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads."""
+FURTHER_BUDGET = 13.6
+"""Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads. What is called less
+than once in two tokens is not the token's."""
 MESSAGES = [{"role": "user", "content": SAID}]
 
 
@@ -61,22 +62,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 550, 598),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 512, 550),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 685, 765),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 572, 634),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 498, 543),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 485, 509),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 600, 681),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 519, 575),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        607,
-        677,
+        554,
+        620,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        647,
-        706,
+        572,
+        639,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {
@@ -167,6 +168,11 @@ def told(calls: Counter[str]) -> str:
     return "\n".join([*(f"{count:4} {phase}" for phase, count in phases.most_common()), "the largest:", *largest])
 
 
+def apart_from_reads(calls: Counter[str]) -> int:
+    """All calls but those of the engine's client, which depend on how many reads an answer comes in."""
+    return sum(count for name, count in calls.items() if phase_of(name) != "engine")
+
+
 async def test_a_request_that_uses_nothing_more_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
     found: dict[tuple[str, str], Counter[str]] = {}
     async with counting(tmp_path, SimulatorConfig()) as gateway:
@@ -191,7 +197,7 @@ async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> No
     ):
         before, after = await plain.calls(budget.path, body), await limited.calls(budget.path, body)
 
-    more = after.total() - before.total()
+    more = apart_from_reads(after) - apart_from_reads(before)
     assert more <= LIMITS_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
@@ -227,5 +233,5 @@ async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: 
         few = await gateway.calls(CHAT, {**body, "max_tokens": 2})
         more = await gateway.calls(CHAT, {**body, "max_tokens": 2 + FURTHER})
 
-    each = (more.total() - few.total()) / FURTHER
+    each = sum(count for count in (more - few).values() if count * 2 >= FURTHER) / FURTHER
     assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"

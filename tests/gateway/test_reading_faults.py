@@ -26,6 +26,7 @@ from tests.peers import listening
 from smg_core import Config, Gateway
 from smg_core.config import BreakerConfig, ObservabilityConfig
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.errors import EngineGarbled, EngineStalled, WorkerBusy, WorkerGone
 from smg_core.hooks import AttemptEnded, BreakerChanged, RequestFinished, Retrying, WorkerStateChanged
 from smg_core.pipeline.output.chat_reader import ChatReader
 from smg_core.pipeline.output.processor import OutputProcessor
@@ -60,6 +61,7 @@ class Fault:
     """Raises at call number `at` of a method, and at every later call of the same object."""
 
     at: int
+    kind: type[BaseException] = Planted
     calls: int = 0
     broken: list[object] = attrs.field(factory=list)
 
@@ -70,7 +72,7 @@ class Fault:
             self.calls += 1
             if self.calls == self.at or any(of is each for each in self.broken):
                 self.broken.append(of)
-                raise Planted(SECRET)
+                raise self.kind(SECRET)
             return real(of, *given, **named)
 
         patch.setattr(owner, name, planted)
@@ -238,7 +240,15 @@ DOORS: dict[str, tuple[Door, dict[str, Plant]]] = {
 
 
 async def one_fault(
-    house: House, caplog: pytest.LogCaptureFixture, plant: Plant, at: int, *, api: str, stream: bool, family: str
+    house: House,
+    caplog: pytest.LogCaptureFixture,
+    plant: Plant,
+    at: int,
+    *,
+    api: str,
+    stream: bool,
+    family: str,
+    kind: type[BaseException] = Planted,
 ) -> None:
     """Plant one fault, ask until it was raised, and look at all that must follow of it, and at all that must not."""
     path, asked, streamed, *_ = APIS[api]
@@ -247,7 +257,7 @@ async def one_fault(
         path, asked = streamed, asked if api == "gemini" else {**asked, "stream": True}
     house.observer.moments.clear()
     caplog.clear()
-    fault, counted, answers = Fault(at), [], 0
+    fault, counted, answers = Fault(at, kind), [], 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             house.gateway.services.running.monitor, "outcome", lambda worker, error, *_: counted.append(error)
@@ -269,7 +279,7 @@ async def one_fault(
     assert not [each for each in moments if isinstance(each, BreakerChanged | Retrying | WorkerStateChanged)]
     (logged,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
     line = logged.getMessage()
-    assert f"family {family}: Planted at " in line
+    assert f"family {family}: {kind.__name__} at " in line
     assert not any(each in line for each in (SECRET, "one two", "Hi"))
 
 
@@ -289,6 +299,26 @@ async def test_a_fault_in_any_stage_is_not_the_engines_whatever_the_way_to_it(
         for (stage, plant), stream in itertools.product(stages.items(), (False, True)):
             for at in (1,) if stage in ONCE else (1, 2):
                 await one_fault(house, caplog, plant, at, api="chat", stream=stream, family=family_of(house, "chat"))
+        again = await house.chat("Hi")
+
+    assert again.json()["choices"][0]["message"]["content"] == WORDS
+
+
+IN_DISGUISE = (WorkerGone, EngineGarbled, EngineStalled, WorkerBusy, asyncio.CancelledError)
+"""What is raised for an engine's sake elsewhere, or the client's: from code that reads text it is neither's."""
+READS_TEXT = ("detokeniser", "stop strings", *PARSED)
+
+
+@pytest.mark.parametrize("kind", IN_DISGUISE)
+@pytest.mark.parametrize("door", ["vllm over h2", "vllm over grpcio", *HTTP_DIALECTS])
+async def test_a_fault_that_looks_like_the_engines_or_the_clients_is_neither(
+    door: str, kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    opened, stages = DOORS[door]
+    async with opened() as house:
+        for stage, stream in itertools.product(READS_TEXT, (False, True)):
+            family = family_of(house, "chat")
+            await one_fault(house, caplog, stages[stage], 1, api="chat", stream=stream, family=family, kind=kind)
         again = await house.chat("Hi")
 
     assert again.json()["choices"][0]["message"]["content"] == WORDS

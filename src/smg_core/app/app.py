@@ -9,6 +9,7 @@ stopped.
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -136,14 +137,17 @@ class App:
         await self._gateway.rest()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _http(self, exchange: Exchange) -> None:
-        """Answer one request, and report how it ended to the observer."""
+    def _http(self, exchange: Exchange) -> Awaitable[object]:
+        """Answer one request, and report how it ended to the observer where there is one."""
         services = self._services
         exchange.client_id = services.request_ids.from_client(exchange.headers)
-        exchange.began = started = services.clock.monotonic()
-        if not self._watched:
-            await self._told(exchange, self._answered_at_route)
-            return
+        exchange.began = services.clock.monotonic()
+        if self._watched:
+            return self._reported(exchange)
+        return self._told(exchange, self._answered_at_route)
+
+    async def _reported(self, exchange: Exchange) -> None:
+        services, started = self._services, exchange.began
         tracer = self._tracer
         if tracer is not None:
             exchange.traced = tracer.begin(exchange.headers, started)
@@ -163,7 +167,7 @@ class App:
         more than that."""
         try:
             try:
-                return await step(exchange)
+                return await step(exchange) or "ok"
             except SmgError as error:
                 if not exchange.identified and self._asks_everybody:
                     exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
@@ -188,11 +192,12 @@ class App:
         await self._error(exchange, ended)
         return ended.outcome
 
-    async def _answered_at_route(self, exchange: Exchange) -> str:
-        """Find the route of one request, check what is known without its body, and answer it. Raises SmgError."""
+    def _answered_at_route(self, exchange: Exchange, *, begun: bool = False) -> Awaitable[str | None]:
+        """Find the route of one request, check what is known without its body, and answer it; returns what does so. `begun`: the
+        gateway has been started. Raises SmgError."""
         exchange.check_head(self._header_bytes, self._header_lines)
-        if not self._services.life.started or self._beginning is not None:
-            await self._begun(exchange)
+        if not begun and (not self._services.life.started or self._beginning is not None):
+            return self._answered_once_begun(exchange)
         if self._origins:
             self._allow_origin(exchange)
         endpoint = self._find(exchange)
@@ -207,16 +212,28 @@ class App:
             if self._asks_everybody:
                 exchange.discard(self._stranger_bytes)
         elif plugging is not None and plugging.has_asgi:
-            return await self._answered_wrapped(exchange, endpoint, plugging)
+            return self._answered_wrapped(exchange, endpoint, plugging)
         elif plugging is None and (self._identify or self._services.running.identify) is anonymous:
             exchange.caller = ANYBODY
         else:
-            await self._permit(exchange, endpoint.needs, plugging)
-        if "idempotency-key" in exchange.headers:
-            await self._answered_once(exchange, endpoint)
-        else:
-            await endpoint.answer(exchange)
-        return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
+            return self._permitted_and_answered(exchange, endpoint, plugging)
+        if "idempotency-key" in exchange.headers or isinstance(exchange, WebSocket):
+            return self._answered(exchange, endpoint)
+        return endpoint.answer(exchange)
+
+    async def _answered_once_begun(self, exchange: Exchange) -> str | None:
+        await self._begun(exchange)
+        return await self._answered_at_route(exchange, begun=True)
+
+    async def _permitted_and_answered(
+        self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging | None
+    ) -> str | None:
+        await self._permit(exchange, endpoint.needs, plugging)
+        return await self._answered(exchange, endpoint)
+
+    async def _answered(self, exchange: Exchange, endpoint: Endpoint) -> str | None:
+        await self._answered_once(exchange, endpoint)
+        return exchange.outcome if isinstance(exchange, WebSocket) else None
 
     def _check_form(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Check that a request that is not plainly JSON is no page's of another origin, and has the type that the handler reads.
@@ -233,13 +250,9 @@ class App:
     async def _answered_wrapped(self, exchange: Exchange, endpoint: Endpoint, plugging: Plugging) -> str:
         """Find the caller and answer, each behind the ASGI middleware of its time. Raises SmgError."""
 
-        async def answered(exchange: Exchange) -> str:
-            await self._answered_once(exchange, endpoint)
-            return exchange.outcome if isinstance(exchange, WebSocket) else "ok"
-
         async def permitted_and_answered(exchange: Exchange) -> str:
             await self._permit(exchange, endpoint.needs, plugging)
-            return await plugging.around(exchange, "after_identity", answered)
+            return await plugging.around(exchange, "after_identity", partial(self._answered, endpoint=endpoint))
 
         outcome = await plugging.around(exchange, "before_identity", permitted_and_answered)
         if not exchange.identified and self._asks_everybody:

@@ -513,6 +513,10 @@ class Exchange:
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send the response's head."""
+        await self._send({"type": "http.response.start", "status": status, "headers": self._begun(status, headers)})
+
+    def _begun(self, status: int, headers: Sequence[Header]) -> list[Header]:
+        """All headers of the response, which begins now."""
         self.started, self.status = True, status
         if not self._asked and "expect" in self.headers:
             # The client waits for "100 Continue" and may send its body or not: the next bytes may not be a new request.
@@ -520,16 +524,41 @@ class Exchange:
         if self.timed is not None:
             took = b"%d" % max(0, int((self.timed() - self.began) * 1000))
             headers = [*headers, (b"openai-processing-ms", took), OPENAI_VERSION]
-        await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
+        return [*headers, *self.always]
 
     async def write(self, data: bytes, last: bool) -> None:
         """Send some of the response's body."""
         self._sent += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
+    async def begin(self, status: int, headers: Sequence[Header], data: bytes, last: bool) -> None:
+        """Send the head of a stream and its first bytes."""
+        if last:  # and only ones, of which the head does not say how many
+            await self.start(status, headers)
+            await self.write(data, last)
+        else:
+            await self._send_first(status, headers, data, last)
+
+    async def _send_first(self, status: int, headers: Sequence[Header], data: bytes, last: bool) -> None:
+        """Send the head and the first of the body, or all of it, in one write if the server can."""
+        write = None if self._direct is None else self._direct.write_first
+        if write is None or self.plugged or self.method == "HEAD":
+            await self.start(status, headers)
+            await self.write(data, last)
+            return
+        head = self._begun(status, headers)
+        if write(status, head, data, not last):
+            self._sent += len(data)
+        else:
+            await self._send({"type": "http.response.start", "status": status, "headers": head})
+            await self.write(data, last)
+
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
         """Send a whole response; a large one in pieces, so that other requests are served between them."""
         length = [] if status == 204 else [(b"content-length", str(len(body)).encode())]  # RFC 9110, 8.6
+        if length and len(body) <= _WRITTEN:
+            await self._send_first(status, [*headers, *length], b"" if self.method == "HEAD" else body, True)
+            return
         await self.start(status, [*headers, *length])
         if self.method == "HEAD":
             body = b""

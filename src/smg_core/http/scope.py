@@ -4,7 +4,7 @@ Our HTTP protocol tells an exchange when its client leaves (`Disconnect`), shows
 of an answer by a plain call (`DirectSend`). Decides nothing. Above: `exchange`, the server. Below: errors.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, final
 
 from smg_core.errors import SmgError
@@ -20,6 +20,7 @@ __all__ = [
     "Receive",
     "Scope",
     "Send",
+    "WriteFirst",
     "WriteNow",
     "direct_of",
 ]
@@ -32,6 +33,7 @@ Send = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
+WriteFirst = Callable[[int, Sequence[Header], bytes, bool], bool]
 
 CERTIFICATE = "smg.certificate"
 """Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
@@ -82,15 +84,23 @@ class DirectSend:
     """The `send` of a server that can also write a piece of a response's body by a plain call.
 
     `write_now(data)` writes if that needs no waiting, and returns whether it did. `written` says how many bytes it has written so
-    far; without it, whoever needs that number counts them.
+    far; without it, whoever needs that number counts them. `write_first(status, headers, body, more)` does so
+    with a head and what follows it: all of the body, or if there is `more`, the first piece of one of unknown length.
     """
 
-    __slots__ = ("send", "write_now", "written")
+    __slots__ = ("send", "write_first", "write_now", "written")
 
-    def __init__(self, send: Send, write_now: WriteNow, written: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        send: Send,
+        write_now: WriteNow,
+        written: Callable[[], int] | None = None,
+        write_first: WriteFirst | None = None,
+    ) -> None:
         self.send = send
         self.write_now = write_now
         self.written = written
+        self.write_first = write_first
 
     def __call__(self, message: AsgiMessage) -> Awaitable[None]:
         return self.send(message)

@@ -16,8 +16,8 @@ from smg_core.plugins.registry import Plugins
 
 __all__ = ["Plugging", "StepOfExchange"]
 
-StepOfExchange = Callable[[Exchange], Awaitable[str]]
-"""What is left to do of an exchange; returns the outcome. Raises SmgError."""
+StepOfExchange = Callable[[Exchange], Awaitable[str | None]]
+"""What is left to do of an exchange; returns the outcome, None for a good one. Raises SmgError."""
 _Told = Callable[[Exchange, StepOfExchange], Awaitable[str]]
 
 
@@ -45,7 +45,7 @@ class Plugging:
         return self._plugins.plan.has_asgi
 
     async def served(
-        self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[None]]
+        self, scope: Scope, receive: Receive, send: Send, answer: Callable[[Exchange], Awaitable[object]]
     ) -> None:
         """Answer a request as an exchange that plugins see."""
         if self._plugins.pending:
@@ -67,7 +67,7 @@ class Plugging:
         """Take a step of an exchange behind the ASGI middleware of this time; returns the outcome."""
         links = self._plugins.plan.around(exchange.about(), when)
         if not links:
-            return await step(exchange)
+            return await step(exchange) or "ok"
         wrapped = Wrapped(
             exchange,
             links,

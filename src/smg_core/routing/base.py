@@ -180,6 +180,7 @@ Basis = Literal["exact", "approximate", "none"]
 
 _BASES = get_args(Basis)
 _NO_ROWS: tuple[Never, ...] = ()
+_NO_PARTS: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 
 class Pick(Struct, frozen=True):
@@ -187,7 +188,8 @@ class Pick(Struct, frozen=True):
     chooses). The rest is for whoever asks later why: `why` in a few words; `cached`, the tokens of the prompt that the worker's
     cache is expected to have, and on what `basis`; `scores`, one for each candidate, of which the lowest is best; `matched`, the
     expected tokens of each; `bases`, how that is known of each; `stale`, the age in seconds of what each engine told last of its
-    cache (None: it tells nothing); `stale_s`, that of the chosen one."""
+    cache (None: it tells nothing); `stale_s`, that of the chosen one. `parts` are what the score is the sum of, by name, of the
+    chosen worker and of those that it is to be compared with."""
 
     worker: Candidate
     rank: int | None = None
@@ -199,6 +201,7 @@ class Pick(Struct, frozen=True):
     stale_s: float | None = None
     bases: Sequence[Basis] = _NO_ROWS
     stale: Sequence[float | None] = _NO_ROWS
+    parts: Mapping[str, Mapping[str, float]] = _NO_PARTS
 
     def fault(self, count: int) -> str:
         """What cannot be in a pick of one of `count` candidates, "" where nothing is: policies are written by users, too."""
@@ -209,6 +212,8 @@ class Pick(Struct, frozen=True):
             return "has no number of cached tokens"
         if not isinstance(self.why, str) or self.basis not in _BASES:
             return "does not say why in words, and on which basis"
+        if self.parts is not _NO_PARTS and not _are_parts(self.parts):
+            return "has parts of its score that are no numbers by name"
         if self.scores is _NO_ROWS and self.matched is _NO_ROWS and self.bases is _NO_ROWS and self.stale is _NO_ROWS:
             return ""
         for each in (self.scores, self.matched, self.bases, self.stale):
@@ -225,6 +230,18 @@ class Pick(Struct, frozen=True):
         except (TypeError, ValueError, OverflowError):
             return False
         return all(each in _BASES for each in self.bases)
+
+
+def _are_parts(parts: object) -> bool:
+    """Whether these are numbers by name, by the name of a worker."""
+    if not isinstance(parts, Mapping):
+        return False
+    rows = [*parts.values()]
+    return all(isinstance(name, str) for name in parts) and all(
+        isinstance(row, Mapping)
+        and all(isinstance(name, str) and isinstance(value, int | float) for name, value in row.items())
+        for row in rows
+    )
 
 
 class Policy(Protocol):

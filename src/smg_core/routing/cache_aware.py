@@ -6,7 +6,7 @@ prefix saves. Pure: the secret of the keys and the order of equal workers come f
 expected_cache, standing, work.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from random import Random
 from typing import TypeVar
@@ -17,7 +17,7 @@ from smg_core.routing.base import Candidate, KvKnown, Observing, Pick, RoutingCo
 from smg_core.routing.expected_cache import Expected, ExpectedCache
 from smg_core.routing.kv_index import CachePlace
 from smg_core.routing.settings import RoutingConfig
-from smg_core.routing.standing import Standing
+from smg_core.routing.standing import Standing, least_to_pay
 from smg_core.routing.work import TieBreak
 
 __all__ = ["CacheAware"]
@@ -48,13 +48,15 @@ class CacheAware(Observing):
         decodes = context.role == "decode"
         expected = _nothing(len(places)) if decodes else self._caches.of(context, places)
         gains = expected.gains
-        stands = self._stands(candidates, expected, context)
-        scores = self._scores(candidates, gains, context, stands)
+        stands, preferred = self._stands(candidates, expected, context)
+        pays = self._pays(candidates, gains, context.tokens)
+        scores = self._scores(candidates, pays, context, stands)
         if len(places) > len(candidates):
             _leave_out(scores, candidates)
         names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
-        chosen = self._turns.choose(names, scores, gains)
-        worker, rank = _at(candidates, chosen), places[chosen][1]
+        chosen = self._turns.choose(names, scores, gains, _part(gains, pays))
+        worker = candidates[chosen if len(places) == len(candidates) else _at(candidates, chosen)]
+        rank = places[chosen][1]
         self._caches.sent(places[chosen], expected, worker.kv_tokens // worker.rank_count, context.now)
         return Pick(
             worker,
@@ -67,21 +69,52 @@ class CacheAware(Observing):
             stale_s=expected.stale[chosen],
             bases=_first(candidates, expected.bases),
             stale=_first(candidates, expected.stale),
+            parts=self._parts(candidates, dict.fromkeys((chosen, gains.index(max(gains)))), pays, preferred, context),
         )
 
-    def _stands(self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext) -> list[float]:
+    def _parts(
+        self,
+        candidates: Sequence[Candidate],
+        which: Collection[int],
+        pays: Sequence[float],
+        preferred: Mapping[int, float],
+        context: RoutingContext,
+    ) -> dict[str, dict[str, float]]:
+        """What the scores of these places are the sum of, by the names of their workers."""
+        found: dict[str, dict[str, float]] = {}
+        for place in which:
+            at = place if len(pays) == len(candidates) else _at(candidates, place)
+            worker = candidates[at]
+            if worker.name in found:
+                continue  # another rank of it
+            parts = self._standing.parts_of(worker)
+            if lowered := preferred.get(at):
+                parts["preferred"] = -lowered
+            if cost := context.hand_over.get(worker.name):
+                parts["hand_over"] = cost
+            if worker.rank_count > 1 and context.role != "decode":
+                parts = {name: each / worker.rank_count for name, each in parts.items()}
+            if context.role != "decode":
+                parts["reading"] = self._standing.read_weight * pays[place] / worker.weight
+            found[worker.name] = parts
+        return found
+
+    def _stands(
+        self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext
+    ) -> tuple[list[float], dict[int, float]]:
         """Where each worker stands, with what it costs to hand the prompt's cache over. Where others have requests here, the
-        workers that all gateways agree on stand better."""
+        workers that all gateways agree on stand better; by how much is told by their numbers."""
         stands = self._standing.of(candidates, context.now)
-        gains = expected.gains
+        gains, preferred = expected.gains, dict[int, float]()
         if context.role != "decode":
             self._agreed.note(max(gains), context.tokens)
             owners, tokens = self._owners(candidates, expected, context)
             for owner in owners:
-                stands[owner] -= self._standing.read_weight * tokens / candidates[owner].weight
+                preferred[owner] = self._standing.read_weight * tokens / candidates[owner].weight
+                stands[owner] -= preferred[owner]
         if costs := context.hand_over:
             stands = [stand + costs.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
-        return stands
+        return stands, preferred
 
     def _owners(
         self, candidates: Sequence[Candidate], expected: Expected, context: RoutingContext
@@ -98,23 +131,34 @@ class CacheAware(Observing):
         return [owner for owner in owners if bases[owner] != "exact"], tokens
 
     def _scores(
-        self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext, stands: Sequence[float]
+        self, candidates: Sequence[Candidate], pays: Sequence[float], context: RoutingContext, stands: Sequence[float]
     ) -> list[float]:
-        """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
+        """The score of each place: what it pays for the tokens of the prompt to read (nothing where only answers are written),
         and where its worker stands."""
         if context.role == "decode":
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
-        tokens, weight = context.tokens, self._standing.read_weight
-        if len(gains) == len(candidates):
+        weight = self._standing.read_weight
+        if len(pays) == len(candidates):
             return [
-                stand + weight * (tokens - gain) / each.weight
-                for each, stand, gain in zip(candidates, stands, gains, strict=True)
+                stand + weight * pay / each.weight for each, stand, pay in zip(candidates, stands, pays, strict=True)
             ]
         scores: list[float] = []
         for each, stand in zip(candidates, stands, strict=True):
             for _ in range(each.rank_count):
-                scores.append(stand / each.rank_count + weight * (tokens - gains[len(scores)]) / each.weight)
+                scores.append(stand / each.rank_count + weight * pays[len(scores)] / each.weight)
         return scores
+
+    def _pays(self, candidates: Sequence[Candidate], gains: Sequence[int], tokens: int) -> list[float]:
+        """What each place pays for the tokens of the prompt that it has to read: all of them, or less where the fleet is better
+        off with one more copy of what others have (`price_of_a_copy`)."""
+        whole: list[float] = [tokens - gain for gain in gains]
+        if min(gains) == max(gains):
+            return whole
+        spare = self._standing.spare(candidates)
+        if len(gains) > len(candidates):
+            spare = [each for each, one in zip(spare, candidates, strict=True) for _ in range(one.rank_count)]
+        least = least_to_pay(gains, tokens)
+        return [full - part * (full - low) for full, low, part in zip(whole, least, spare, strict=True)]
 
     def remember(self, secret: int) -> None:
         self._caches = ExpectedCache(self._settings, secret, notes=True)
@@ -149,6 +193,12 @@ def _leave_out(scores: list[float], candidates: Sequence[Candidate]) -> None:
         at += each.rank_count
 
 
+def _part(gains: Sequence[int], pays: Sequence[float]) -> float:
+    """The part of its price that counts for what the places lack that others have."""
+    lacking = max(gains) - min(gains)
+    return (max(pays) - min(pays)) / lacking if lacking else 1.0
+
+
 def _nothing(count: int) -> Expected:
     """What is expected of caches that do not matter."""
     return Expected([0] * count, ["none"] * count, [None] * count)
@@ -174,11 +224,11 @@ def _names(candidates: Sequence[Candidate]) -> list[str]:
     ]
 
 
-def _at(candidates: Sequence[Candidate], place: int) -> Candidate:
-    """The candidate of the place of this number."""
-    for each in candidates:
+def _at(candidates: Sequence[Candidate], place: int) -> int:
+    """The number of the candidate of the place of this number."""
+    for at, each in enumerate(candidates):
         if place < each.rank_count:
-            return each
+            return at
         place -= each.rank_count
     raise IndexError(place)
 

@@ -5,7 +5,7 @@ base. No token and no header of a request is in a record that is shown; the prom
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index
 
 from msgspec import Struct
@@ -39,7 +39,7 @@ class RoutingDecision(Struct, frozen=True):
     """One decision. `at` is its time in seconds since the epoch, `attempt` counts the tries for this request from 1; `scores`
     (the lowest is best), `matched` (tokens that the candidate's cache was expected to have), `bases` (how that was known) and
     `stale` (the age in seconds of what its engine had told last) have a row for each of `candidates`, or none where the policy
-    has no such numbers. The other fields are those of `Pick`."""
+    has no such numbers. `said` is a sentence of what the score is made of. The other fields are those of `Pick`."""
 
     request_id: str
     model: str
@@ -59,6 +59,8 @@ class RoutingDecision(Struct, frozen=True):
     matched: tuple[int, ...]
     bases: tuple[Basis, ...] = ()
     stale: tuple[float | None, ...] = ()
+    parts: Mapping[str, Mapping[str, float]] = {}
+    said: str = ""
 
     def _repr_html_(self) -> str:
         """The decision as a table for notebooks: the candidates, the best score first."""
@@ -81,6 +83,33 @@ class RoutingDecision(Struct, frozen=True):
             f"{each.queued} / {each.running} / {each.others}",
             f"{each.kv_usage:.0%}",
         )
+
+
+_PARTS = {
+    "reading": "reading the prompt",
+    "waiting": "what waits there already and its KV cache",
+    "crowd": "more requests than the mean of all workers",
+    "lead": "having had more than its fair share lately",
+    "preferred": "being the worker that all gateways prefer",
+    "hand_over": "handing the cache over",
+}
+
+
+def told_score(decision: RoutingDecision) -> str:
+    """What the scores of the chosen worker, and of another one that has most of the prompt, are made of; "" where the policy does
+    not say."""
+    return " ".join(_scored(name, parts, decision) for name, parts in decision.parts.items())
+
+
+def _scored(name: str, parts: Mapping[str, float], decision: RoutingDecision) -> str:
+    named = sorted(((value, _PARTS.get(part, part)) for part, value in parts.items() if round(value)), reverse=True)
+    made = ", ".join(f"{value:,.0f} for {text}" for value, text in named) or "nothing to do"
+    has = [tokens for each, tokens in zip(decision.candidates, decision.matched, strict=False) if each.name == name]
+    cached = (
+        f", which is expected to have {has[0]:,} of the {decision.prompt_tokens:,} tokens" if has and has[0] else ""
+    )
+    role = "chosen" if name == decision.worker else "not chosen"
+    return f"{name}{cached}, was {role}: {sum(parts.values()):,.0f} tokens, of which {made}."
 
 
 class Replayed(Struct, frozen=True):
@@ -129,6 +158,7 @@ class Decisions:
             scores=tuple(map(float, pick.scores)),
             matched=tuple(map(index, pick.matched)),
             bases=tuple(pick.bases),
+            parts={name: dict(parts) for name, parts in pick.parts.items()} if pick.parts else {},
             stale=tuple([None if age is None else float(age) for age in pick.stale]) if len(pick.stale) else (),
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
@@ -150,8 +180,9 @@ class Decisions:
             del self._of_request[decision.request_id]
 
     def of(self, request_id: str) -> list[RoutingDecision]:
-        """The decisions for one request that are still kept, in order: one for each role and try."""
-        return [self._kept[turn][0] for turn in self._of_request.get(request_id, ())]
+        """The decisions for one request that are still kept, in order: one for each role and try. Each has its sentence."""
+        found = [self._kept[turn][0] for turn in self._of_request.get(request_id, ())]
+        return [replace(each, said=told_score(each)) for each in found]
 
     def __iter__(self) -> Iterator[tuple[RoutingDecision, RoutingContext]]:
         """All that are kept, oldest first, with the requests that they were for, without headers."""

@@ -1,4 +1,4 @@
-"""What each worker of a fleet stands at: what waits there now, how crowded it is, and how much it has had to do for a while.
+"""What each worker of a fleet stands at: what waits there now, how crowded it is, how much it has had to do, what a copy costs.
 
 All are numbers of prompt tokens, to be added to those that a request would have to read there. Pure: the time comes with the
 request. Above: cache_aware. Below: base.
@@ -13,20 +13,37 @@ request. Above: cache_aware. Below: base.
 
 Reading a prompt in a busy fleet makes others wait, too: `read_weight` says how much more a token to read counts than one that
 waits. It follows from how often prompts were waiting lately.
+
+A worker that reads what others have in their caches has it from then on, and later requests that begin alike find it there, too.
+So the price of such a copy is not for one request alone to pay. How many requests will begin alike nobody knows, but the tokens
+are in as many caches as they have needed up to now.
 """
 
 from collections.abc import Sequence
-from math import exp
+from functools import lru_cache
+from math import exp, sqrt
 
 from smg_core.routing.base import Candidate
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Standing"]
+__all__ = ["Standing", "least_to_pay", "price_of_a_copy"]
 
-_SMOOTH = 0.02
+_PART_OF_ONE_REQUEST = 0.02
+"""What one prompt counts in the mean of their lengths: the mean is over about the latest 50."""
+
 _FULL = 0.99
+"""A KV cache of which more is in use counts as if so much were: k / (1 - k) has no end."""
+
 _LOOKS = 100
-_FEW = 0.25
+"""How often in `balance_s` the means are brought up to date; more often costs time and says nothing new."""
+
+_FEWEST_REQUESTS = 0.25
+"""Requests in flight, as a mean: with fewer, a share or a crowd of them is chance, and is reckoned as of so many."""
+
+_HALF_CALM = 0.04
+"""The mean share of workers where a prompt's worth of tokens waits at which a copy for later requests counts half: who reads one
+makes those wait that are there now. Half of that and twice that were tried in simulated fleets; with less one large tenant is
+spread less evenly, with more long documents wait longer."""
 
 
 class Standing:
@@ -44,6 +61,8 @@ class Standing:
         self._means: dict[str, float] = {}  # of a worker's requests by its weight
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
+        self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
+        self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
         self._ours = 0.0  # the mean of requests in flight by our count, of all workers
         self._all = 0.0  # that of requests of others, too, by the workers' reports
@@ -53,7 +72,7 @@ class Standing:
     @property
     def others(self) -> float:
         """The share of the requests at the workers that this gateway does not know of; 0 where engines report none."""
-        return max(0.0, 1.0 - self._ours / self._all) if self._all > _FEW else 0.0
+        return max(0.0, 1.0 - self._ours / self._all) if self._all > _FEWEST_REQUESTS else 0.0
 
     @property
     def read_weight(self) -> float:
@@ -62,26 +81,25 @@ class Standing:
 
     def note(self, tokens: int) -> None:
         """Called for each request: its prompt counts for the mean."""
-        self._prompt += (tokens - self._prompt) * (_SMOOTH if self._prompt else 1.0)
+        self._prompt += (tokens - self._prompt) * (_PART_OF_ONE_REQUEST if self._prompt else 1.0)
 
     def of(self, candidates: Sequence[Candidate], now: float) -> list[float]:
         """What each candidate stands at, in prompt tokens of a worker of weight 1, at the time `now`."""
         waits: list[float] = []
         loads: list[float] = []
         prompt, pending = self._prompt, self._pending
+        self._pending_then = pending
         for each in candidates:  # of hundreds of workers most are as they were and idle, so that is looked at first
             others = each.others
             if others:
-                queued = each.queued
-                theirs = queued * prompt * others / (queued + each.running) if queued else 0.0
-                waits.append(each.prefill_tokens + max(theirs, others * pending))
+                waits.append(_waits(each, prompt, pending))
                 loads.append((each.in_flight + others) / each.weight)
             else:
                 waits.append(each.prefill_tokens)
                 loads.append(each.in_flight / each.weight)
         self._look(candidates, waits, loads, now)
-        fair = sum(loads) / len(loads)
-        crowd, leads = self._crowd / max(_FEW, fair), self._leads
+        self._level = fair = sum(loads) / len(loads)
+        crowd, leads = self._crowd / max(_FEWEST_REQUESTS, fair), self._leads
         stands = []
         for each, wait, load in zip(candidates, waits, loads, strict=True):
             if each.kv_usage > 0:
@@ -91,6 +109,24 @@ class Standing:
                 stand += leads.get(each.name, 0.0)
             stands.append(stand + crowd * (load - fair) ** 2 if load > fair else stand)
         return stands
+
+    def parts_of(self, worker: Candidate) -> dict[str, float]:
+        """What the number of a worker that was among the candidates of the last `of` is the sum of."""
+        load, level = (worker.in_flight + worker.others) / worker.weight, self._level
+        waits = _waits(worker, self._prompt, self._pending_then) + (
+            self._full(worker.kv_usage) if worker.kv_usage > 0 else 0.0
+        )
+        crowd = self._crowd / max(_FEWEST_REQUESTS, level) * (load - level) ** 2 if load > level else 0.0
+        return {"waiting": waits / worker.weight, "crowd": crowd, "lead": self._leads.get(worker.name, 0.0)}
+
+    def spare(self, candidates: Sequence[Candidate]) -> list[float]:
+        """How much of what a copy is worth counts for each candidate, from 0 to 1: nearly all where no prompts wait in the fleet,
+        and all, also in a busy fleet, for a worker that has had nothing to do for a while."""
+        calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
+        fair, means = self._fair, self._means
+        if not fair:
+            return [calm] * len(candidates)
+        return [max(calm, 1.0 - means.get(each.name, fair) / fair) for each in candidates]
 
     def _full(self, usage: float) -> float:
         """What the fullness of a worker's cache weighs, of which `usage` is in use."""
@@ -113,7 +149,7 @@ class Standing:
         self._ours += part * (ours - self._ours)
         self._all += part * (ours + sum(each.others for each in candidates) - self._all)
         self._tokens += part * (sum(each.prefill_tokens for each in candidates) - self._tokens)
-        self._pending = self._tokens / self._ours if self._ours > _FEW else 0.0
+        self._pending = self._tokens / self._ours if self._ours > _FEWEST_REQUESTS else 0.0
         means = self._means
         if len(means) > self._most:
             means.clear()
@@ -132,3 +168,40 @@ class Standing:
         """The worker has left."""
         self._means.pop(worker, None)
         self._leads.pop(worker, None)
+
+
+def _waits(worker: Candidate, prompt: float, pending: float) -> float:
+    """The tokens that wait at a worker, where prompts have `prompt` tokens, of which `pending` wait, as means."""
+    others, queued = worker.others, worker.queued
+    theirs = queued * prompt * others / (queued + worker.running) if queued and others else 0.0
+    return worker.prefill_tokens + max(theirs, others * pending)
+
+
+def price_of_a_copy(holders: int, places: int) -> float:
+    """The part of its price that a token at least counts with, where `holders` of `places` have it: all of it where one has it,
+    about 1 / sqrt(holders) where a few have, nothing where all have.
+
+    Let all requests begin alike. Then each holder has places / holders times its fair share, so it is above that by
+    (places - holders) / holders; the part is never more than this. So it is enough that a worker with twice its share is worse by
+    one prompt: then one without the beginning is the better choice, until all have it."""
+    return sqrt((places - holders) / (holders * (places - 1))) if places > 1 else 1.0
+
+
+@lru_cache(maxsize=16)
+def _prices(places: int) -> tuple[float, ...]:
+    """`price_of_a_copy` by the number of holders, from 1 on behind one that is not used; a fleet has few numbers of places."""
+    return (1.0, *[price_of_a_copy(holders, places) for holders in range(1, places + 1)])
+
+
+def least_to_pay(gains: Sequence[int], tokens: int) -> list[float]:
+    """For each place the least that a prompt of `tokens` costs there, in tokens: those that no place has, and the price of a copy
+    of those that others have. `gains` are the tokens that each place has."""
+    prices, above = _prices(len(gains)), max(gains)
+    price = float(tokens - above)
+    pays: dict[int, float] = {}
+    for holders, gain in enumerate(sorted(gains, reverse=True)):
+        if gain != above:
+            price += (above - gain) * prices[holders]
+            above = gain
+        pays[gain] = price
+    return [pays[gain] for gain in gains]

@@ -55,9 +55,12 @@ class TieBreak:
         self._turn = 0
         self._most = most
 
-    def choose(self, names: Sequence[str], scores: Sequence[float], gains: Sequence[int] = ()) -> int:
-        """The index of the worker whose turn it is. `names`, `scores` and `gains` have a row for each."""
-        enough = min(scores) + self._near
+    def choose(
+        self, names: Sequence[str], scores: Sequence[float], gains: Sequence[int] = (), part: float = 1.0
+    ) -> int:
+        """The index of the worker whose turn it is. `names`, `scores` and `gains` have a row for each. Where what is gained
+        counts in the scores with this `part` alone, so does the difference that is still near."""
+        enough = min(scores) + self._near * part
         near = [at for at, score in enumerate(scores) if score <= enough]
         if gains and len(near) > 1:
             best = max(gains[at] for at in near)

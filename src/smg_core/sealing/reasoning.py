@@ -9,6 +9,7 @@ request.
 
 import hmac
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from typing import Literal
 
@@ -40,14 +41,16 @@ class ReasoningSeals:
 
     def sealing(self, request: GenerationRequest) -> Callable[[str], bytes] | None:
         """What makes the seal of a piece of reasoning in the answer to `request`; None where it has none."""
-        context = self._context(request)
-        form = None if context is None else self._form(request)
-        if context is None or form is None:
+        if request.origin is None or not request.origin.seals:
             return None
-        sealer = self.sealer
-        if form == "text":
-            return lambda text: sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
-        return lambda text: sealer.seal(_DIGEST + _digest(text), context)
+        form = self._form(request)
+        return None if form is None else partial(self._seal, form, request)
+
+    def _seal(self, form: Form, request: GenerationRequest, text: str) -> bytes:
+        """The seal of a piece of reasoning in the answer to `request`."""
+        content = _TEXT + text.encode("utf-8", "surrogatepass") if form == "text" else _DIGEST + _digest(text)
+        purpose = "" if request.origin is None else request.origin.seals
+        return self.sealer.seal(content, SealContext(purpose, request.caller.tenant, self.family))
 
     def sealed(self, purpose: str, tenant: str, text: str) -> bytes:
         """The seal that holds the text of a piece of reasoning of this tenant: for a client that asks for the seal later, by

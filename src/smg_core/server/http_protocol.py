@@ -18,12 +18,12 @@ What one read brings is parsed in pieces: others have their turn between them, a
 being answered nothing more is parsed or read. Time in which the gateway does not read is not the client's.
 
 Deadlines are checked by a sweep over all connections twice a second, so they cost a request only two attribute writes. The app's
-`send` is a `DirectSend`, except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
-`tests/gateway/test_http_conformance.py` test every override with a real socket.
+`send` is a `DirectSend` (`direct`), except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server`
+and `tests/gateway/test_http_conformance.py` test every override with a real socket.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
@@ -31,7 +31,7 @@ from urllib.parse import unquote
 
 import attrs
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from smg_core.auth.certificates import Certificate, certificate_of
@@ -54,12 +54,12 @@ from smg_core.http.scope import (
     DISCONNECT,
     AsgiApp,
     AsgiMessage,
-    DirectSend,
     Disconnect,
     Receive,
     Scope,
     Send,
 )
+from smg_core.server.direct import with_direct_send
 from smg_core.server.proxy_header import ProxiedClient
 from smg_core.server.socket_protocol import SOCKET_VERSION, read_handshake
 from smg_core.wire.base import ErrorEncoder
@@ -90,14 +90,14 @@ class _Flow(FlowControl):
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)
-        self._wanted, self.held = True, False
+        self.wanted, self.held = True, False
 
     def pause_reading(self) -> None:
-        self._wanted = False
+        self.wanted = False
         super().pause_reading()
 
     def resume_reading(self) -> None:
-        self._wanted = True
+        self.wanted = True
         if self.read_paused and not self.held:
             super().resume_reading()
 
@@ -106,7 +106,7 @@ class _Flow(FlowControl):
         self.held = held
         if held:
             super().pause_reading()
-        elif self._wanted:
+        elif self.wanted:
             super().resume_reading()
 
 
@@ -365,10 +365,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._framing_read = 0
         self._body_bytes += len(body)
         self._body_left -= len(body)
-        if not self.cycle.response_complete:
-            super().on_body(body)
+        cycle = self.cycle
+        if cycle.response_complete:
+            self._discard(len(body), cycle)
             return
-        self._discard(len(body), self.cycle)
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        if self._body_left:  # else the end of the message, which tells of it too, comes at once
+            cycle.message_event.set()
 
     def _discard(self, size: int, cycle: RequestResponseCycle) -> None:
         """Throw away so many bytes of a request that has its answer."""
@@ -381,7 +386,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         taken = self._taken
         if taken is None:
             return  # it is the end of a head with `Upgrade`, behind which the parser stops
-        super().on_message_complete()
+        if not taken.response_complete:
+            taken.more_body = False
+            taken.message_event.set()
         self._body_left = self._framing_read = 0
         self._taken = self._waiting_since = None
         if taken.response_complete and not self.transport.is_closing():  # it was answered before it had come
@@ -392,36 +399,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _read_on(self) -> None:
         """Resume reading after uvicorn has paused it: only a socket that is read shows that its client has left."""
+        if self._flow.wanted and not self._flow.read_paused:
+            return
         if len(self.pipeline) <= self.pipelined and (self._waiting_since is None or self.pipeline):
-            self.flow.resume_reading()
+            self._flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         if self.retiring:
             cycle.keep_alive = False  # which the answer's head then says
         plain = cycle.scope["http_version"] == "1.0"
-        wrapped: Any = _unsized(cycle, app) if plain else self._direct(cycle, app)
+        wrapped: Any = _unsized(cycle, app) if plain else with_direct_send(cycle, app)
         super()._start_asgi_task(cycle, wrapped)
-
-    def _direct(self, cycle: RequestResponseCycle, app: AsgiApp) -> AsgiApp:
-        """`app`, called with a `DirectSend`. That writes a piece of a chunked response after its head, framed as `cycle.send`
-        would do, if the socket takes more, and says how many bytes it has written. These are closures, not methods, since the
-        first runs for every token."""
-        flow, write, written = self.flow, self.transport.write, 0
-
-        def write_now(data: bytes) -> bool:
-            nonlocal written
-            if flow.write_paused or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
-                return False
-            size = len(data)
-            write(b"%x\r\n%b\r\n" % (size, data))
-            written += size
-            return True
-
-        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            return app(scope, receive, DirectSend(send, write_now, lambda: written))
-
-        return answer
 
     def on_response_complete(self) -> None:
         if self._deferred is not None and (not self.pipeline or self.pipeline[-1][0].more_body):

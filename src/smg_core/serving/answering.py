@@ -66,15 +66,16 @@ def answer_to(
     if request.stream:
 
         async def write(data: bytes, last: bool) -> None:
+            opening = None
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
-                await exchange.start(200, [_content_type(streamed.content_type), *STREAM_HEADERS, *head])
+                opening = [_content_type(streamed.content_type), *STREAM_HEADERS, *head]
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:
                 exchange.used(streamed.usage)
-            await exchange.write(data, last)
+            await (exchange.write(data, last) if opening is None else exchange.begin(200, opening, data, last))
 
         streamed = _streamed(exchange, decoded, created, services, api, write, keep_alive)
         return streamed

@@ -39,7 +39,7 @@ class Memory(Protocol[D]):
         ...
 
 
-def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
+def one_turn(decoded: Decoded, terms: Terms) -> Flow[object]:
     """The flow of an API that remembers nothing: one turn of the model, or as many as its hosted tools take."""
     return respond_with_tools(decoded.generation, terms)
 
@@ -53,7 +53,7 @@ class SeveralDecoded(Decoded, Protocol):
     def at_once(self) -> int: ...
 
 
-def each_prompt(decoded: SeveralDecoded, terms: Terms) -> Flow[None]:
+def each_prompt(decoded: SeveralDecoded, terms: Terms) -> Flow[object]:
     """The flow of an API whose body may have several prompts: a turn for each, `at_once` of them at the same time."""
     if len(decoded.generations) == 1:
         return respond(decoded.generation, terms)
@@ -96,7 +96,7 @@ class Api(Generic[D]):
     stream: Callable[[D, int], StreamEncoder]
     whole: Callable[[D, int], WholeEncoder]
     error: ErrorEncoder
-    flow: Callable[[D, Terms], Flow[None]] = one_turn
+    flow: Callable[[D, Terms], Flow[object]] = one_turn
     parts: Parts[D] | None = None
     told_in_stream: tuple[int, ...] = ()
     status: Callable[[SmgError], int] = usual_status

@@ -69,22 +69,35 @@ class Inference(Generic[D]):
         other._api = attrs.evolve(self._api, memory=memory)
         return other
 
-    async def __call__(self, exchange: Exchange) -> None:
+    def __call__(self, exchange: Exchange) -> Awaitable[None]:
         if self._services.tracing is None or exchange.traced is not None:
-            await self._handle(exchange)
-            return
+            return self._handle(exchange)
+        return self._traced(exchange)
+
+    async def _traced(self, exchange: Exchange) -> None:
         async with traced(exchange, self._services):
             await self._handle(exchange)
 
     async def _handle(self, exchange: Exchange) -> None:
+        """Handle a request, which is counted from when it is admitted until it has been answered, or refused after all."""
         try:
-            await self._admitted(exchange)
+            admitted = await self._admitted(exchange)
+            if admitted is None:
+                return
+            decoded, trace, timeouts = admitted
+            if self._detach is not None and decoded.generation.background:
+                if exchange.lease is not None:
+                    exchange.lease.release()  # who follows it can do that elsewhere too: no drain waits for it
+                await self._detached(self._detach, exchange, decoded)
+            else:
+                await self._answer(exchange, decoded, trace, timeouts)
         finally:
             if exchange.lease is not None:
                 exchange.lease.release()
 
-    async def _admitted(self, exchange: Exchange) -> None:
-        """Handle a request that is counted from when it is admitted until it has been answered, or refused after all."""
+    async def _admitted(self, exchange: Exchange) -> tuple[D, Trace, Timeouts] | None:
+        """The request once it is admitted, its account and its time-outs; None where it was refused, which its client has been
+        told, or its client has left."""
         services = self._services
         request_id = exchange.take_id(services.ids, self._api.id_prefix)
         trace = account_of(exchange, services, self._observer)
@@ -94,8 +107,11 @@ class Inference(Generic[D]):
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
-                with exchange.watched():
+                exchange.watch()
+                try:
                     decoded = await memory.recall(decoded)
+                finally:
+                    exchange.unwatch()
         except SmgError as error:
             if services.live.limiting is not None and exchange.lease is not None:
                 error = services.live.limiting.refusal_of(error, exchange.lease)
@@ -105,29 +121,24 @@ class Inference(Generic[D]):
             finally:  # its client may leave while plugins are shown the refusal
                 self._report(exchange, "", trace, None, error)
                 _forget_frames(error)
-            return
+            return None
         except asyncio.CancelledError:
             if exchange.gone:
                 take_back_cancellation()
                 gone = ClientGone("The client left before its request was read.")
                 self._report(exchange, "", trace, None, gone)
-                return
+                return None
             if not services.admission.draining:
                 raise
             take_back_cancellation()
             refusal = services.admission.shut_down()
             await self.refuse(exchange, refusal, request_id)
             self._report(exchange, "", trace, None, refusal)
-            return
+            return None
         except Exception:
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
-        if self._detach is not None and decoded.generation.background:
-            if exchange.lease is not None:
-                exchange.lease.release()  # who follows what is made elsewhere can do that elsewhere too: no drain waits for it
-            await self._detached(self._detach, exchange, decoded)
-            return
-        await self._answer(exchange, decoded, trace, timeouts)
+        return decoded, trace, timeouts
 
     async def _answer(self, exchange: Exchange, decoded: D, trace: Trace, timeouts: Timeouts) -> None:
         """Answer an admitted request, and tell how it ended. What it holds is given back, whatever is raised on the way."""

@@ -17,9 +17,9 @@ from smg_parsers.families.reasoning import NONE, Thinking
 from smg_parsers.grammars.citations import CitationMarks
 from smg_parsers.pieces.base import CallSpec, InvalidFamily
 from smg_parsers.pieces.checked import Checked, of_kind
+from smg_parsers.pieces.code_fences import BACKTICKS, FENCES
 
 OPEN, CLOSE, DROP = range(3)
-CODE_FENCE: Final = "```"
 _OF_PROSE: Final = re.compile(r"```|[\[{]\Z|\w+:\Z")
 """A marker that an answer may hold without a call: a fence, a bracket, a word with a colon."""
 Numbering: TypeAlias = Literal["random", "mistral", "kimi", "kimi_k3"]
@@ -34,24 +34,31 @@ class Tables:
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
     close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
     `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations.
+    `cites` says whether the answer may hold citations. `fenceable` are those of `calls` behind which a code fence may stand
+    around the calls. `value_ends` are the tags that close a value of tagged calls: one behind calls that are closed says that a
+    value quoted them.
     """
 
-    __slots__ = ("calls", "closers", "doubtful", "quiet", "roles", "sets", "unwrapped")
+    __slots__ = ("calls", "cites", "closers", "doubtful", "fenceable", "quiet", "roles", "sets", "unwrapped", "value_ends")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
         self.roles: dict[str, int] = dict.fromkeys(thinking.opens, OPEN)
         self.roles.update(dict.fromkeys(thinking.closes, CLOSE))
         self.roles.update(dict.fromkeys((*thinking.breaks, *family.drops), DROP))
+        self.cites = any(isinstance(spec, CitationMarks) for spec in family.calls)
         self.calls: dict[str, CallSpec] = {marker: spec for spec in family.calls for marker in spec.opens}
         # A fence closes calls too, but behind them it more often opens a block of code.
-        closers = [marker for spec in family.calls for marker in getattr(spec, "closers", ()) if marker != CODE_FENCE]
+        closers = [marker for spec in family.calls for marker in getattr(spec, "closers", ()) if marker != BACKTICKS]
         self.closers = tuple(dict.fromkeys(closers))
         self.unwrapped: dict[str, bool] = {
             marker: bool(getattr(spec, "closes", ()))
             for spec in family.calls
             for marker in getattr(spec, "unwrapped", ())
         }
+        tagged = [part for spec in family.calls for part in (spec, getattr(spec, "body", None))]
+        ends = [end for part in tagged for end in getattr(part, "value_ends", ())]
+        self.value_ends: tuple[str, ...] = tuple(dict.fromkeys(ends))
         self.doubtful = frozenset(
             marker
             for marker, spec in self.calls.items()
@@ -60,6 +67,12 @@ class Tables:
             or getattr(spec, "bare", False)
             or isinstance(spec, CitationMarks)
             or _OF_PROSE.match(marker)
+        )
+        self.fenceable = frozenset(
+            marker
+            for marker, spec in self.calls.items()
+            if not (marker in self.doubtful or spec.headers or BACKTICKS in getattr(spec, "closers", ()))
+            and marker != getattr(getattr(spec, "call", None), "begin", "")  # there the tool's name has to follow
         )
         early = [marker for spec in family.calls for marker in spec.opens]
         late = [marker for spec in family.calls if not spec.at_start for marker in spec.opens]
@@ -78,7 +91,7 @@ def _sets(
     *,
     fenced: bool = False,
 ) -> tuple[MarkerSet, ...]:
-    fences = (CODE_FENCE,) if fenced or (thinking.opens and not thinking.interleaved) else ()
+    fences = FENCES if fenced or (thinking.opens and not thinking.interleaved) else ()
     thought = fences if fenced else ()
     text = MarkerSet((*thinking.opens, *fences, *dropped, *late))
     return (
@@ -130,7 +143,7 @@ class Family(Checked):
     @property
     def cites(self) -> bool:
         """Whether the answer may hold citations."""
-        return any(isinstance(spec, CitationMarks) for spec in self.calls)
+        return self.tables.cites
 
     @property
     def needs_special_tokens(self) -> bool:

@@ -68,19 +68,26 @@ TOOLCALL: Final = JsonCalls(opens=("<TOOLCALL>",), closes=("</TOOLCALL>",))
 
 
 _DSML_BLOCKS: Final = ("function_calls", "tool_calls", "tool_use")
-_DSML_BARS: Final = ("｜", "|", "｜｜", "||", "‖", " | ")
-"""How the bar of DSML's tags is written; the first one is right."""
+_DSML_BARS: Final = (
+    *((bar, bar) for bar in ("｜", "|", "｜｜", "||", "‖", " | ")),
+    ("｜", "|"),
+    ("|", "｜"),
+    ("", "｜"),
+    ("｜", ""),
+)
+"""How the bars before and behind DSML's name are written; the first ones are right. Tags without either are plain ones."""
 
 
 def dsml(block: str, word: str = "DSML") -> tuple[XmlCalls, ...]:
     """DeepSeek's markup language, in which tag names differ from version to version (4.1's begin with a space), and how models
     misspell its tags: with another bar, or with the names of another version."""
-    own = _dsml(_DSML_BARS[0], word, (block,))
+    right = word.join(_DSML_BARS[0])
+    own = _dsml(right, (block,))
     others = tuple(
         name for name in (*_DSML_BLOCKS, " calls") if name != block and name[0].isspace() == block[0].isspace()
     )
-    misspelt = tuple(f"<｜{word}｜{name}>" for name in others)
-    ends = tuple(f"</｜{word}｜{name}>" for name in others)
+    misspelt = tuple(f"<{right}{name}>" for name in others)
+    ends = tuple(f"</{right}{name}>" for name in others)
     own = replace(
         own,
         opens=(*own.opens, *misspelt),
@@ -88,16 +95,18 @@ def dsml(block: str, word: str = "DSML") -> tuple[XmlCalls, ...]:
         misspelt=misspelt,
         closes=(*own.closes, *ends),
     )
-    written = [_dsml(bar, word, names) for bar in _DSML_BARS for names in (_DSML_BLOCKS, (" calls",))]
+    marks = (*(word.join(bars) for bars in _DSML_BARS), "")
+    written = [
+        _dsml(mark, names) for mark in marks for names in (_DSML_BLOCKS, (" calls",)) if mark or names == _DSML_BLOCKS
+    ]
     return (
         own,
         *(replace(each, unwrapped=each.opens, misspelt=each.opens) for each in written if each.call != own.call),
     )
 
 
-def _dsml(bar: str, word: str, blocks: tuple[str, ...]) -> XmlCalls:
+def _dsml(mark: str, blocks: tuple[str, ...]) -> XmlCalls:
     space = " " if blocks[0].startswith(" ") else ""
-    mark = f"{bar}{word}{bar}"
     invoke, parameter = f"{mark}{space}invoke", f"{mark}{space}parameter"
     return XmlCalls(
         opens=(*(f"<{mark}{block}>" for block in blocks), f"<{invoke}"),

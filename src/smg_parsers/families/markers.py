@@ -66,6 +66,9 @@ class MarkerSet:
         return size, ""
 
     def _at(self, buf: str, at: int, size: int, final: bool) -> str | None:
+        head = buf[at : at + 2]
+        if len(head) == 2 and not (head in self._prefixes or head in self._markers or head[0] in self._markers):
+            return None  # nearly every `<` of a text is no marker's
         if not final:
             # A longer marker that may still be completed wins over a shorter one that is complete.
             tail = buf[at : at + self._lengths[0]]

@@ -29,9 +29,12 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
-from smg_parsers.values.lenient_json import LenientJsonReader, are_arguments, pass_arguments
+from smg_parsers.values.call_arguments import ArgumentsReader
 
-_CHANGED_ID: Final = re.compile(r"(?:functions?[._:-])?((.+?)[._:-]?\d*)")
+_ID_BEGINS: Final = re.compile(r"\A(?:functions?|call|tool|toolu|fc|\d+)[._:-]")
+_ID_ENDS: Final = re.compile(r"(?:[._:-](?:call[._-]?)?|(?<=\D))\d{1,9}$")
+_ID_PARTS: Final = 3
+"""How many parts that are no name are looked for at each end of an id that a client has changed."""
 _FOREIGN_ID: Final = re.compile(r"(?:call|toolu|chatcmpl-tool|fc)[_-]")
 """Ids as other APIs make them, which clients put in the place of Kimi's own."""
 HEADER_LIMIT: Final = 2 * NAME_LIMIT
@@ -47,12 +50,12 @@ class _Reader:
         self.status = MORE
         self._sink = sink
         self._arguments_closes = closes
-        self._json_reader: LenientJsonReader | None = None
+        self._json_reader: ArgumentsReader | None = None
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
         if self._json_reader is not None:
-            self._sink.arguments(rest)
+            self._json_reader.finish(self._sink, rest)
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
@@ -64,17 +67,14 @@ class _Reader:
         """Pass on arguments; when they are complete the call is over."""
         reader = self._json_reader
         if reader is None:
-            reader = self._json_reader = LenientJsonReader(self._arguments_closes)
-        end = pass_arguments(reader, self._sink, buf, pos, final)
-        if reader.bad:
+            reader = self._json_reader = ArgumentsReader(self._arguments_closes)
+        end = reader.read(self._sink, buf, pos, final)
+        if reader.json.bad:
             return self._fail(end)
-        if not reader.done:
+        if not reader.json.done:
             return ~end
         self._json_reader = None
-        if are_arguments(reader):
-            self._sink.end()
-        else:
-            self._sink.leave()
+        reader.close(self._sink)
         return end
 
     def _nothing(self, pos: int) -> int:
@@ -336,9 +336,19 @@ def _identity(written: str) -> tuple[str, str]:
 
 def _offered(written: str, sink: Sink) -> str:
     """The offered tool that an id names which a client has changed (`functions_get_weather_1`); empty if there is none."""
-    found = _CHANGED_ID.fullmatch(written)
-    names = (found[1], found[2], written) if found else (written,)
-    return next((name for name in names if name and sink.offered(name)), "")
+    for begin in _shorter(written, _ID_BEGINS):
+        for name in _shorter(begin, _ID_ENDS):
+            if name and sink.offered(name):
+                return name
+    return ""
+
+
+def _shorter(written: str, part: re.Pattern[str]) -> list[str]:
+    """The text, and what is left of it without one such part, without two, and so on."""
+    texts = [written]
+    while len(texts) <= _ID_PARTS and (found := part.search(texts[-1])):
+        texts.append(texts[-1][: found.start()] + texts[-1][found.end() :])
+    return texts
 
 
 HARMONY_MESSAGE: Final = "<|message|>"

@@ -28,7 +28,8 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
-from smg_parsers.values.lenient_json import LenientJsonReader, are_arguments, mended_json, pass_arguments
+from smg_parsers.values.call_arguments import STRING_LIMIT, are_arguments, pass_arguments
+from smg_parsers.values.lenient_json import LenientJsonReader, mended_json
 from smg_parsers.values.literals import PYTHON, LiteralReader
 
 NAMES: Final = ("name", "tool_name", "function")
@@ -36,9 +37,9 @@ ARGUMENTS: Final = ("arguments", "parameters", "args")
 IDS: Final = ("id", "tool_call_id")
 _KEYS: Final = frozenset((*NAMES, *ARGUMENTS, *IDS, "type", "index"))
 _QUOTES: Final = ('"', "'")
+_LONGEST_ESCAPE: Final = 6
+"""Most characters of JSON that one character of a Python string becomes."""
 _FENCES: Final = ("```json", "```")
-QUOTED_LIMIT: Final = 1 << 20
-"""Longest arguments that are written as a JSON string and so have to be seen whole, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,13 @@ class JsonEnvelope:
         self._mended = False  # they had to be mended
         fenced = any(close.startswith("`") for close in spec.closes)
         self._stray = "" if not spec.closes else "}]" if fenced else "}]`"  # what may stand before a closing marker
+
+    @property
+    def room(self) -> int | None:
+        """How many more characters the name may have that is read, or that may begin here; None if none can."""
+        if self._state in (_KEY, _VALUE):
+            return NAME_LIMIT
+        return NAME_LIMIT - self._size if self._state in (_KEY_TEXT, _NAME, _ID) else None
 
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
@@ -357,11 +365,8 @@ class JsonEnvelope:
         if not reader.done:
             return ~end
         self._state = _AFTER
-        if self._name and are_arguments(reader):
-            self._call_over()
-        elif self._name:
-            self._sink.leave()
-            self._spent = True
+        if self._name:
+            self._call_over(valid=are_arguments(reader))
         else:
             self._early = "".join(self._text)
             self._mended = self._mended or reader.mended
@@ -370,7 +375,7 @@ class JsonEnvelope:
 
     def _quoted(self, buf: str, pos: int, final: bool) -> int:
         """Read arguments written as a JSON string. If the string holds a JSON object, that is passed on, else the string."""
-        end = self._literal(buf, pos, QUOTED_LIMIT)
+        end = self._literal(buf, pos, STRING_LIMIT)
         if end < 0 or self.status != MORE:
             return end
         raw = '"' + "".join(self._text)
@@ -391,11 +396,15 @@ class JsonEnvelope:
         if not self._sink.open and not self._begin_call():
             return self.fail(pos)
         self._sink.arguments(self._early)
-        self._call_over()
+        self._call_over(valid=self._early.lstrip()[:1] == "{")
         return pos
 
-    def _call_over(self) -> None:
-        self._sink.end()
+    def _call_over(self, *, valid: bool) -> None:
+        """The arguments are complete; they are `valid` if they are an object."""
+        if valid:
+            self._sink.end()
+        else:
+            self._sink.leave()
         self._spent = True
 
     def _skip(self, buf: str, pos: int, final: bool) -> int:
@@ -507,7 +516,7 @@ class PythonEnvelope:
     def step(self, buf: str, pos: int, final: bool) -> int:
         """See `Grammar.step`."""
         reader = self._reader
-        reached = reader.step(buf, pos, final)
+        reached = self._read(buf, pos, final)
         end = ~reached if reached < 0 else reached
         self._pass(reader.tail())
         if reader.bad or self._inner.status == FAIL:
@@ -519,6 +528,17 @@ class PythonEnvelope:
             self.status = DONE
             return end
         return reached
+
+    def _read(self, buf: str, pos: int, final: bool) -> int:
+        """One step of the reader. Where a name is too long must not depend on how much of it came at once."""
+        room = self._inner.room
+        size = len(buf) if room is None else max(room // _LONGEST_ESCAPE, 1)
+        while pos + size < len(buf):
+            reached = self._reader.step(buf[: pos + size], pos, False)
+            if reached != ~pos:
+                return ~reached if reached < 0 else reached
+            size *= 2
+        return self._reader.step(buf, pos, final)
 
     def _pass(self, text: str) -> None:
         pos = 0

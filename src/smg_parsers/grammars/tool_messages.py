@@ -260,7 +260,7 @@ class ChannelCallReader(HeaderReader):
         if reader is None:
             return super().step(buf, pos, final)
         reached = reader.step(buf, pos, final)
-        if final and reader.whole and reached == ~len(buf):
+        if final and reader.whole and reached == ~len(buf) and not self._sink.cut:
             # The token that ends a call ends the output too, and is then no part of its text.
             reader.step(self._spec.body.close, 0, final)
         self.status = reader.status

@@ -27,7 +27,7 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
-from smg_parsers.values.coerce import coerce_json, property_schema, types_of
+from smg_parsers.values.coerce import coerce_json, property_schema, required_names, types_of
 from smg_parsers.values.literals import PYTHON, LiteralReader, LiteralSyntax, quote
 
 
@@ -82,6 +82,11 @@ class RecordCalls(Checked):
     def closers(self) -> tuple[str, ...]:
         """See `CallSpec`."""
         return self.closes
+
+    @property
+    def value_ends(self) -> tuple[str, ...]:
+        """What closes a value."""
+        return (self.mark,)
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -225,7 +230,7 @@ class PythonReader:
         at = pos
         while at < size and (buf[at].isalnum() or buf[at] in "_.-"):
             at += 1
-        return ~at if at == len(buf) and at < pos + NAME_LIMIT else at
+        return ~at if at == len(buf) else at
 
     def _read_name(self, buf: str, pos: int, final: bool) -> int:
         at = self._word(buf, pos)
@@ -324,6 +329,8 @@ class PythonReader:
     def _call_over(self, pos: int) -> int:
         if self._first and not self._start():
             return self._fail(pos)
+        if self._equals == ":" and not (self._first or self._written.issuperset(required_names(self._root))):
+            self._sink.doubtful = True  # a string has quoted the mark and the call's end, perhaps
         self._sink.arguments("{}" if self._first else "}")
         self._sink.end()
         self._state = _AFTER_CALL

@@ -33,11 +33,11 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
+from smg_parsers.values.call_arguments import ArgumentsReader
 from smg_parsers.values.coerce import (
     property_names,
     required_names,
 )
-from smg_parsers.values.lenient_json import LenientJsonReader, are_arguments, pass_arguments
 from smg_parsers.values.literals import quote
 
 
@@ -121,6 +121,11 @@ class XmlCalls(Checked):
         """See `CallSpec`."""
         return self.closes or self.closers
 
+    @property
+    def value_ends(self) -> tuple[str, ...]:
+        """What closes a value, or begins to."""
+        return (self.value_end or f"{self.space}</",)
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         reader = XmlReader(self, sink, marker == self.call.begin, unwrapped=marker in self.unwrapped)
@@ -174,7 +179,7 @@ class XmlReader(ValueReader):
         self._resumes = False  # JSON that was read is one call of a wrapper, not the whole region
         self._state = _OPEN if spec.json is not None or not in_tag else _TAG
         self._first = True  # no parameter of this call has been written yet
-        self._json_reader = LenientJsonReader()
+        self._json_reader = ArgumentsReader()
         self._inner: Grammar | None = None
         fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
         misspelt = [tag for tag in spec.misspelt if tag not in spec.opens]
@@ -202,7 +207,7 @@ class XmlReader(ValueReader):
         elif self._state == _VALUE:
             self._value_cut_off(rest)
         elif self._state == _JSON:
-            self._sink.arguments(rest)
+            self._json_reader.finish(self._sink, rest)
 
     @property
     def whole(self) -> bool:
@@ -318,7 +323,7 @@ class XmlReader(ValueReader):
                 return ~pos
             if found == 0:
                 closes = (*filter(None, (spec.body[1], spec.close)), *spec.closes)
-                self._json_reader = LenientJsonReader(closes)
+                self._json_reader = ArgumentsReader(closes)
                 self._state = _JSON
                 return pos + len(spec.body[0])
         found = match(buf, pos, self._options, final)
@@ -346,6 +351,8 @@ class XmlReader(ValueReader):
         return pos
 
     def _call_over(self, state: int) -> None:
+        if not (self._first or self._plain) and (self._lopsided or not self._written.issuperset(self._needed)):
+            self._sink.doubtful = True  # what has ended the call was quoted, perhaps, and the rest of it is yet to come
         self._sink.arguments("{}" if self._first else "}")
         self._sink.end()
         self._state = state
@@ -441,15 +448,12 @@ class XmlReader(ValueReader):
 
     def _json_body(self, buf: str, pos: int, final: bool) -> int:
         reader = self._json_reader
-        end = pass_arguments(reader, self._sink, buf, pos, final)
-        if reader.bad:
+        end = reader.read(self._sink, buf, pos, final)
+        if reader.json.bad:
             return self._fail(end)
-        if not reader.done:
+        if not reader.json.done:
             return ~end
-        if are_arguments(reader):
-            self._sink.end()
-        else:
-            self._sink.leave()
+        reader.close(self._sink)
         self._state = _AFTER_CALL
         return end
 

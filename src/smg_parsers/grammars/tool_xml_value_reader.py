@@ -27,9 +27,18 @@ from smg_parsers.grammars.tool_xml_ends import (
 )
 from smg_parsers.grammars.tool_xml_kinds import KINDS, PLAIN, is_plain
 from smg_parsers.grammars.tool_xml_tags import Tag, elements_to_json, read_tag
-from smg_parsers.grammars.tool_xml_values import EndPlace, ValueText
+from smg_parsers.grammars.tool_xml_values import NULL, EndPlace, ValueText
 from smg_parsers.pieces.base import FAIL, MORE, NAME_LIMIT, REREAD, UNDECIDED, Schema, Sink, match, skip_space
-from smg_parsers.values.coerce import coerce, is_text, json_type, partial, property_schema, types_of, unquoted
+from smg_parsers.values.coerce import (
+    admits_word,
+    coerce,
+    is_text,
+    json_type,
+    partial,
+    property_schema,
+    types_of,
+    unquoted,
+)
 from smg_parsers.values.literals import escape, quote
 
 _NAME: Final = re.compile(r"[\w.-]+")
@@ -78,8 +87,10 @@ class ValueReader:
         "_crlf",
         "_end",
         "_ended",
+        "_framed",
         "_keys",
         "_kind",
+        "_lopsided",
         "_needed",
         "_nesting",
         "_options",
@@ -116,6 +127,8 @@ class ValueReader:
         self._kind = ""
         self._started = False  # the value's first character has been seen
         self._crlf = False  # the lines of the value end with CR LF
+        self._framed = False  # the format's newline has stood before the value
+        self._lopsided = False  # and none behind it: the end tag may be one that the value quotes
         self._slow = False  # there is more to a value than text and its end tag
         self._nesting = 0
 
@@ -163,11 +176,12 @@ class ValueReader:
         repeated = self._text.skipped
         quoted = self._values.quoted
         text = self._kind == "string" or (is_text(self._schema, self._root) and not quoted)
-        self._text.begin(buffered=repeated or not text, skipped=repeated)
         kind = self._kind
+        word = text and not repeated and kind != "string" and not admits_word(self._schema, NULL)
+        self._text.begin(buffered=repeated or not text, skipped=repeated, word=word)
         self._plain = not text and (kind in PLAIN or (kind in ("", "json") and is_plain(self._schema, self._root)))
-        self._started = self._crlf = False
-        self._slow = bool(self._values.space) and self._text.buffered
+        self._started = self._crlf = self._framed = self._lopsided = False
+        self._slow = bool(self._values.space) and self._text.buffered and not word
         self._nesting = 0
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
@@ -200,10 +214,11 @@ class ValueReader:
             if not self._text.buffered:
                 self._sink.arguments('"')
             if spec.newline and buf.startswith(_LINE_BREAKS, pos):
+                self._framed = True
                 self._crlf = buf[pos] == "\r"
                 self._slow = self._slow or self._crlf
                 return pos + 1 + self._crlf
-        if spec.space and self._text.buffered:
+        if spec.space and self._text.buffered and not self._text.word:
             return self._nested_value(buf, pos, final)
         at = buf.find(self._end[0], pos)
         while at >= 0:
@@ -254,6 +269,7 @@ class ValueReader:
             if place is not None:
                 return self._again(place, at - newline)
         self.status = MORE
+        self._lopsided = self._framed and not newline
         if found != ENDS and not self._sink.repair():
             return self._fail(at - newline)
         self._value_over()
@@ -342,7 +358,7 @@ class ValueReader:
                 place = self._missing_before(place) or place
             return ~pos if place is None else self._again(place, pos)
         stop = len(buf)
-        if self._values.space and self._text.buffered:
+        if self._values.space and self._text.buffered and not self._text.word:
             stop = self._before_prefix(buf, pos)
         if stop > pos and buf[stop - 1] == "\n":
             stop -= 1
@@ -369,12 +385,17 @@ class ValueReader:
             return
         if not self._text.buffered:
             self._sink.arguments('"')
+        elif self._text.word:
+            self._sink.arguments(text if text == NULL else quote(text))
         elif self._values.space:
             self._sink.arguments(elements_to_json(text, self._values.space, self._schema, self._root))
         elif self._kind:
             self._sink.arguments(coerce(text, {"type": KINDS.get(self._kind, ["string"])}, {}))
+        elif self._values.quoted:
+            null = text == NULL and not admits_word(self._schema, NULL)  # a string would stand in quotes
+            self._sink.arguments(NULL if null else coerce(unquoted(text), self._schema, self._root))
         else:
-            self._sink.arguments(coerce(unquoted(text) if self._values.quoted else text, self._schema, self._root))
+            self._sink.arguments(coerce(text, self._schema, self._root))
 
 
 def _no_name(key: str) -> bool:

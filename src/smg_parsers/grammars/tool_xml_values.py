@@ -26,6 +26,8 @@ from smg_parsers.grammars.tool_xml_ends import (
 from smg_parsers.pieces.base import NAME_LIMIT, Sink
 from smg_parsers.values.literals import escape
 
+NULL: Final = "null"
+"""What is null even where a schema admits strings only."""
 VALUE_LIMIT: Final = 1 << 20
 """Longest value that is held until it is whole, in characters; a longer one is taken for a string and streamed."""
 
@@ -42,8 +44,8 @@ class EndPlace:
 
 class ValueText:
     """The text of one value. `line`: it ends at the beginning of a line. `buffered`: it is held until it is whole. `skipped`: it
-    is read and left out. `undecided`: it may have ended already. `calls`, `parameters`: how many calls, and parameters outside
-    of calls, it quotes that are still open.
+    is read and left out. `word`: it is held as long as it may be `null`. `undecided`: it may have ended already. `calls`,
+    `parameters`: how many calls, and parameters outside of calls, it quotes that are still open.
     """
 
     __slots__ = (
@@ -60,6 +62,7 @@ class ValueText:
         "parameters",
         "skipped",
         "undecided",
+        "word",
     )
 
     def __init__(self, sink: Sink) -> None:
@@ -74,12 +77,13 @@ class ValueText:
         self.undecided = False
         self.buffered = False
         self.skipped = False
+        self.word = False
         self.calls = 0
         self.parameters = 0
 
-    def begin(self, *, buffered: bool, skipped: bool) -> None:
+    def begin(self, *, buffered: bool, skipped: bool, word: bool = False) -> None:
         """Begin another value."""
-        self.buffered, self.skipped = buffered, skipped
+        self.buffered, self.skipped, self.word = buffered or word, skipped, word
         self.line = True
         self._size = self.calls = self.parameters = 0
         self._held.clear()
@@ -173,8 +177,8 @@ class ValueText:
             room = VALUE_LIMIT - self._size
             self._size += len(text)
             self._held.append(text)
-            if len(text) > room:
-                self.buffered = False
+            if len(text) > room or (self.word and not NULL.startswith("".join(self._held))):
+                self.buffered = self.word = False
                 self._sink.arguments('"' + escape("".join(self._held)))
                 self._held.clear()
 

@@ -123,11 +123,24 @@ def conservation(make: Make, text: str, family: Family) -> list[Breach]:
     pieces = read(make, [text])
     spoken = "".join(piece.text for piece in pieces if isinstance(piece, Text | Reasoning))
     headers = any(spec.headers for spec in family.calls)
-    spans = headers or any(isinstance(piece, CallStart) for piece in pieces)
+    spans = headers or any(isinstance(piece, CallStart) for piece in pieces) or _holds_empty_section(text, family)
     if not _aligned(text, spoken, family, spans):
         return [Breach("conservation", text, f"{spoken!r} is not the text less its markers and calls: {pieces}")]
     lost = _lost_words(make, text, family)
     return [Breach("conservation", text, f"a call that broke off lost {sorted(lost)}: {pieces}")] if lost else []
+
+
+def _holds_empty_section(text: str, family: Family) -> bool:
+    """Whether an opening marker of calls is closed at once: both are dropped, though there is no call."""
+    behind = [text[at + len(opener) :] for opener in family.tables.calls for at in _places(text, opener)]
+    return any(each.lstrip().startswith(family.tables.closers) for each in behind)
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 _ESCAPE: Final = re.compile(r"\\(?:x..|u....|U.{8}|.)", re.DOTALL)
@@ -145,11 +158,15 @@ def _words(text: str) -> set[str]:
 
 
 def _lost_words(make: Make, text: str, family: Family) -> set[str]:
-    """The words of broken-off calls that came out nowhere, without the words of the family's own tags."""
+    """The words of broken-off calls that came out nowhere, without the words of the family's own tags, and without the
+    markers that are dropped behind such a call as they are in any text."""
     parser = make()
     timed = [(at, piece) for at, char in enumerate(text) for piece in parser.feed(char)]
     timed += [(len(text), piece) for piece in parser.finish()]
     own = _LITERALS | _KEYS | _words(" ".join(_strings(family.calls)))
+    written = text
+    for marker in sorted(family.tables.roles, key=len, reverse=True):
+        written = written.replace(marker, " " * len(marker))
     lost: set[str] = set()
     for place, (begun, start) in enumerate(timed):
         if not isinstance(start, CallStart):
@@ -162,7 +179,9 @@ def _lost_words(make: Make, text: str, family: Family) -> set[str]:
         # A word may be cut where arguments end and text begins: it is then whole in the text alone, or only in both joined.
         kept = _words("".join(map(_text_of, (piece for _, piece in behind))))
         kept |= _words("".join(map(_text_of, (piece for _, piece in rest))))
-        broken = text[_word_start(text, begun + 1) : rest[0][0] + 1]
+        # A backslash that escapes nothing takes a letter with it here, and in the arguments the backslash that mends it.
+        kept |= {word[1:] for word in kept}
+        broken = written[_word_start(text, begun + 1) : rest[0][0] + 1]
         if isinstance(rest[0][1], CallStart):
             broken = _before_header(broken, family)
         lost |= _words(_PART.sub("", broken)) - kept - own

@@ -26,10 +26,13 @@ RESUME: Final = 4
 SPILL: Final = 5
 UNDECIDED: Final = 6
 REREAD: Final = 7
+UNFENCED: Final = 8
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
 """Longest tool or parameter name, and longest tag, that a header may hold back, in characters."""
+BEHIND_LIMIT: Final = 256
+"""How far behind a finished call its closing markers are still looked for, in characters."""
 LOOKAHEAD: Final = 64
 """Longest run of white space that may be held back to see what follows it, in characters."""
 
@@ -227,6 +230,7 @@ class Sink:
 
     __slots__ = (
         "_any_tool",
+        "_behind",
         "_cited",
         "_id",
         "_index",
@@ -235,12 +239,15 @@ class Sink:
         "_name",
         "_policy",
         "_repaired",
+        "_seen",
         "_silent",
         "_strict",
+        "_surplus",
         "count",
         "cut",
         "doubtful",
         "ended",
+        "late",
         "line",
         "open",
         "out",
@@ -263,6 +270,7 @@ class Sink:
         silent: bool = False,
         undecided: int = 0,
         strict: bool = False,
+        surplus: tuple[str, ...] = (),
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -277,6 +285,12 @@ class Sink:
         self.reread = 0  # characters, the last that were read, that are to be read again
         self.undecided = undecided  # characters that may yet be held back because a value may have ended before them
         self.spoken = 0  # characters of the answer so far, counted where the family has citations
+        self.late: CallEnd | None = None  # the end of a call that is told when it is clear what stands behind it
+        self._behind: list[Text | Reasoning] = []  # what stands there so far,
+        self._seen = ""  # and its text
+        self._surplus = (
+            surplus  # tags that never stand behind a call, unless this call and the one before are of one value
+        )
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
         self._malformed = malformed
@@ -314,6 +328,7 @@ class Sink:
         mended = mended or self.doubtful
         if mended and self._malformed == "text":
             return False
+        self.tell()
         self.count += 1
         self.open = self.touched = True
         self.ended = False
@@ -363,17 +378,64 @@ class Sink:
     def end(self) -> None:
         """The arguments are complete."""
         if not self._muted:
-            self.out.append(CallEnd(self._index, self._repaired))
-        self.abandon()
-        self.touched = self.ended = True
+            end = CallEnd(self._index, self._repaired)
+            if self._surplus and self.count > 1:
+                self.late = end
+            else:
+                self.out.append(end)
+        self._over()
+
+    def keep(self, text: str) -> None:
+        """Pass on a part of a call as text, unchanged: it is never reasoning."""
+        if text:
+            self.out.append(Text(text))
+
+    def say(self, piece: Text | Reasoning) -> None:
+        """Pass on text. Behind the end of a call that is told later it waits with that."""
+        if self.late is None:
+            self.out.append(piece)
+            return
+        self._behind.append(piece)
+        self._seen += piece.text
+        if any(self._seen.find(tag, 0, BEHIND_LIMIT) >= 0 for tag in self._surplus):
+            self.tell(surplus=True)
+        elif len(self._seen) >= BEHIND_LIMIT:
+            self.tell()
+
+    def tell(self, *, surplus: bool = False) -> None:
+        """Tell the end of a call that was held back, and what stands behind it. With a `surplus` tag there, one value may have
+        quoted the end of the call before, and this one: it is told as repaired."""
+        end, self.late = self.late, None
+        if end is None:
+            return
+        behind, self._behind, self._seen = self._behind, [], ""
+        if surplus and self._malformed == "error":
+            raise MalformedCall(self._name, self.out)
+        if not surplus:
+            self.out.append(end)
+        elif self._malformed == "repair":
+            self.out.append(CallEnd(end.index, True))
+        self.out += behind
+
+    @property
+    def waiting(self) -> int:
+        """How many characters of text wait behind the end of a call."""
+        return len(self._seen)
 
     def leave(self) -> None:
         """The arguments are over, and are none: the call has no end, and what closes it is not text."""
-        self.abandon()
-        self.touched = self.ended = True
+        self._over()
 
     def abandon(self) -> None:
-        """The call stops here without having ended."""
+        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it."""
+        self.doubtful = True
+        self._stop()
+
+    def _over(self) -> None:
+        self._stop()
+        self.touched = self.ended = True
+
+    def _stop(self) -> None:
         if not self._muted:
             self._index += 1
         self.open = self._muted = False
@@ -386,7 +448,8 @@ class Grammar(Protocol):
     """`MORE` (the region goes on), `DONE` (it is over), `FAIL` (this is no call, or no longer one), `SWITCH` (it was a
     header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
     dropped; the text around it goes on), `SPILL` (what was read since the last call is text; the region goes on), `UNDECIDED`
-    (the region goes on, and from this step on what is read may have to be read again) or `REREAD` (so it is)."""
+    (the region goes on, and from this step on what is read may have to be read again), `REREAD` (so it is) or `UNFENCED`
+    (of a `FencedReader`: the grammar inside goes on alone)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.

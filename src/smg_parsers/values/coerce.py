@@ -116,6 +116,12 @@ def is_text(schema: Schema, root: Schema) -> bool:
     return types_of(schema, root) == _STRING_ONLY
 
 
+def admits_word(schema: Schema, word: str) -> bool:
+    """Whether a schema lists a word among its values, so that it is that string."""
+    listed = schema.get("enum")
+    return schema.get("const") == word or (isinstance(listed, list | tuple) and word in listed)
+
+
 def coerce(text: str, schema: Schema, root: Schema) -> str:
     """The JSON for a raw text under a schema; the text as a string if no other type fits."""
     types = types_of(schema, root)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smg_parsers.json_text.partial_json import MAX_DEPTH, JsonScanner, escape_control
-from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, Sink, match
+from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
 from smg_parsers.values.literals import based_integer, has_leading_zeros, number, quote
 
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _COMMENT, _LONG_NUMBER = range(9)
@@ -477,27 +477,6 @@ _STATES: Final[tuple[Callable[[LenientJsonReader, str, int, bool], int], ...]] =
 def _past_space(buf: str, pos: int) -> int:
     found = _SPACES.match(buf, pos)
     return found.end() if found else pos
-
-
-def are_arguments(reader: LenientJsonReader) -> bool:
-    """Whether the value that was read can be a call's arguments: an object, or a text that holds them."""
-    return reader.opens in ("{", '"')
-
-
-def pass_arguments(reader: LenientJsonReader, sink: Sink, buf: str, pos: int, final: bool) -> int:
-    """Pass on the arguments of the open call from `pos` on; returns where they end, or from where text is held back."""
-    while True:
-        delta, end = reader.take(buf, pos, final)
-        sink.arguments(delta)
-        if end > pos:
-            sink.touched = True
-        if not reader.fault:
-            return end
-        pos = end
-        if sink.repair():
-            reader.mend()
-        else:
-            sink.arguments(reader.refuse())
 
 
 def mended_json(text: str) -> str | None:

@@ -19,7 +19,7 @@ from smg_simulator.fleet.formats import read_trace
 from smg_simulator.fleet.generated import GENERATORS, Load, generated
 from smg_simulator.fleet.oracles import Greedy, hits_of_one_cache
 from smg_simulator.fleet.pools import EVENTS, FleetSettings, Outage
-from smg_simulator.fleet.replay import MakeChooser, replay
+from smg_simulator.fleet.replay import FleetRun, MakeChooser, replay
 from smg_simulator.fleet.report import html_page, table
 from smg_simulator.fleet.trace import FleetTrace
 from smg_simulator.fleet.view import Chooser, PolicyChooser
@@ -119,12 +119,34 @@ def _run(args: argparse.Namespace) -> int:
         trace = _trace(args)
     except ValueError as error:
         raise ConfigError(f"simulate-fleet: {error}") from None
-    runs = {name: replay(trace, settings, _chooser(name)) for name in args.policy or ["round_robin", ORACLE]}
+    names = list(dict.fromkeys(args.policy or ["round_robin", "cache_aware", ORACLE]))
+    choosers = {name: _chooser(name) for name in names}  # a name that is wrong is told before anything runs
+    runs = {name: _replayed(name, trace, settings, choosers[name]) for name in names}
     said = _said(trace, settings)
     print("\n".join([*said, "", *table(runs)]))
     if args.report is not None:
         return _write(args.report, html_page(f"Routing policies over {trace.name}", said, runs))
     return 0
+
+
+def _replayed(name: str, trace: FleetTrace, settings: FleetSettings, chooser: MakeChooser) -> FleetRun:
+    """A run, with how far it is on standard error: one line that changes on a terminal, elsewhere one at each fifth."""
+    of, terminal = len(trace.requests), sys.stderr.isatty()
+    told = 0
+
+    def come(count: int) -> None:
+        nonlocal told
+        percent = 100 * count // of
+        if terminal:
+            print(f"\r{name}: {percent} % of {of:,} requests", end="", file=sys.stderr, flush=True)
+        elif percent // 20 > told:
+            told = percent // 20
+            print(f"{name}: {percent} % of {of:,} requests", file=sys.stderr, flush=True)
+
+    run = replay(trace, settings, chooser, come=come)
+    if terminal:
+        print(file=sys.stderr)
+    return run
 
 
 def _write(path: Path, text: str) -> int:

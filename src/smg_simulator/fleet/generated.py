@@ -176,6 +176,15 @@ def _hot(maker: _Maker) -> Iterator[FleetRequest]:
     return _single(maker, lambda: [prefix, maker.text(60)], 150, _steady)
 
 
+def _large_tenant(maker: _Maker) -> Iterator[FleetRequest]:
+    large, others = maker.text(4000, 0.05), [maker.text(4000, 0.05) for _ in range(60)]
+
+    def prompt() -> list[_Text]:
+        return [large if maker.rng.random() < 0.3 else maker.rng.choice(others), maker.text(100)]
+
+    return _single(maker, prompt, 150, _steady)
+
+
 def _long(maker: _Maker) -> Iterator[FleetRequest]:
     document = _ranked(maker, [maker.text(20_000) for _ in range(400)])
     return _single(maker, lambda: [document(), maker.text(100)], 200, _steady)
@@ -188,11 +197,13 @@ GENERATORS: dict[str, Callable[[_Maker], Iterator[FleetRequest]]] = {
     "day_and_night": _day_and_night,
     "long": _long,
     "hot": _hot,
+    "large_tenant": _large_tenant,
     "bursts": _bursts,
     "unshared": _unshared,
 }
 """Kinds of traces. chat, agents, retrieval and day_and_night share prefixes; long has documents that do not all fit into caches;
-hot has one prefix for all; bursts and unshared share nothing."""
+hot has one prefix for all; large_tenant has one for each of 61 tenants, of which one has three requests of ten; bursts and
+unshared share nothing."""
 
 
 def generated(kind: str, load: Load) -> FleetTrace:

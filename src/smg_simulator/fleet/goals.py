@@ -19,15 +19,15 @@ from smg_simulator.fleet.pools import EVENTS, FleetSettings, Outage
 from smg_simulator.fleet.replay import MakeChooser, replay
 from smg_simulator.fleet.trace import FleetTrace
 
-__all__ = ["LOAD_KINDS", "Cell", "LoadKind", "Trial", "cells", "tried", "verdict"]
+__all__ = ["LOAD_KINDS", "NAMED", "Cell", "LoadKind", "Trial", "cells", "tried", "verdict"]
 
 
 @attrs.frozen
 class LoadKind:
     """A kind of load: which generator makes it, with how many requests a second for each engine, in blocks of how many tokens,
-    what is asked of it (`shared` prefixes, caches too `small`, staying warm when `idle`, or nothing but to do no harm), and how
-    many `requests` come for each engine in a trial. Where prefixes are shared these are more: conversations last minutes, and
-    what an engine reads once in its life must not weigh as if it read it often."""
+    what is asked of it (`shared` prefixes, caches too `small`, staying warm when `idle`, no engine that stays `cold`, or nothing
+    but to do no harm), and how many `requests` come for each engine in a trial. Where prefixes are shared these are more:
+    conversations last minutes, and what an engine reads once in its life must not weigh as if it read it often."""
 
     made: str
     rate: float
@@ -43,6 +43,8 @@ LOAD_KINDS: Mapping[str, LoadKind] = {
     "day_and_night": LoadKind("day_and_night", 16.0, block=32, asked="shared", requests=600),
     "long": LoadKind("long", 0.45, block=512, asked="small"),
     "hot": LoadKind("hot", 9.0, block=64),
+    "warm": LoadKind("hot", 3.0, block=64, asked="cold"),
+    "large_tenant": LoadKind("large_tenant", 2.0, block=64, asked="shared", requests=150),
     "bursts": LoadKind("bursts", 8.0, block=64),
     "unshared": LoadKind("unshared", 3.0, block=64),
     "idle": LoadKind("chat", 0.3, block=32, asked="idle"),
@@ -64,8 +66,12 @@ class Cell:
     deaths: int = 0
 
 
+NAMED = (Cell("warm", 8), Cell("large_tenant", 64))
+"""Cells of their own beside the combinations: engines that may stay cold since a prefix that all requests have, or those of one
+large tenant, is in enough caches for all requests to find it, but not in enough for the work to be even."""
+
 _FACTORS: Mapping[str, Sequence[str | int]] = {
-    "kind": list(LOAD_KINDS),
+    "kind": [kind for kind in LOAD_KINDS if kind not in {each.kind for each in NAMED}],
     "engines": [8, 64],
     "replicas": [1, 4],
     "speeds": list(FASTER),
@@ -75,7 +81,7 @@ _FACTORS: Mapping[str, Sequence[str | int]] = {
 
 
 def cells() -> list[Cell]:
-    """Combinations of the conditions in which every pair of values occurs; the same ones each time."""
+    """Combinations of the conditions in which every pair of values occurs, and the `NAMED` cells; the same ones each time."""
     every = [Cell(*values) for values in product(*_FACTORS.values())]  # type: ignore[arg-type]  # in the fields' order
     Random(7).shuffle(every)
     pairs = {cell: frozenset(_pairs(cell)) for cell in every}
@@ -85,7 +91,7 @@ def cells() -> list[Cell]:
         best = max(every, key=lambda cell: len(wanted & pairs[cell]))
         wanted -= pairs[best]
         chosen.append(best)
-    return chosen
+    return [*chosen, *NAMED]
 
 
 def _pairs(cell: Cell) -> Iterator[tuple[object, ...]]:
@@ -147,14 +153,15 @@ def verdict(trial: Trial) -> dict[str, tuple[float, float]]:
         found["retries of round robin's"] = (_ratio(ours.retries, max(1, plain.retries)), 2.0)
     if asked in ("shared", "idle"):
         found["hits of the bound"] = (-_ratio(ours.hit, trial.bound), -0.95)
-    if asked == "shared":
+    if asked in ("shared", "cold"):
         found["work max/mean"] = (ours.balance, 1.3)
+    if asked == "shared":
         found["first token p99"] = (_ratio(ours.first_p99, plain.first_p99), 0.72)
         found["first token mean"] = (_ratio(ours.first_mean, plain.first_mean), 0.77)
     elif asked == "small":
         found["hits of greedy's"] = (-_ratio(ours.hit, best.hit), -0.95)
         found["first token mean of greedy's"] = (_ratio(ours.first_mean, best.first_mean), 1.15)
-    elif asked == "no harm":
+    elif asked in ("no harm", "cold"):
         half = EngineSpeed().step_s / 2
         found["first token mean"] = (_ratio(ours.first_mean - half, plain.first_mean), 1.02)
         found["first token p99"] = (_ratio(ours.first_p99 - half, plain.first_p99), 1.02)

@@ -51,12 +51,17 @@ class FleetRun:
 
 
 def replay(
-    trace: FleetTrace, settings: FleetSettings, choosers: MakeChooser, prefill: MakeChooser | None = None
+    trace: FleetTrace,
+    settings: FleetSettings,
+    choosers: MakeChooser,
+    prefill: MakeChooser | None = None,
+    come: Callable[[int], None] | None = None,
 ) -> FleetRun:
     """Run the trace to its end. `choosers` makes what chooses among the engines, `prefill` what chooses where prompts are
-    computed, if the fleet has such a pool; both are called once for each replica. Raises ValueError for a broken trace."""
+    computed, if the fleet has such a pool; both are called once for each replica. `come` is told how many requests have come,
+    each time that another hundredth of them has. Raises ValueError for a broken trace."""
     trace.check()
-    return _Run(trace, settings, choosers, prefill or choosers).run()
+    return _Run(trace, settings, choosers, prefill or choosers).run(come)
 
 
 class _Call:
@@ -154,9 +159,10 @@ class _Run:
 
     # ------------------------------------------------------------------------------------------------------- the clock
 
-    def run(self) -> FleetRun:
+    def run(self, come: Callable[[int], None] | None = None) -> FleetRun:
         """Until every request is over."""
         requests, at = self._trace.requests, 0
+        hundredth = max(1, len(requests) // 100)
         for outage in self._settings.outages:
             self._plan(outage.at, self._on_death, outage.engine)
             self._plan(outage.until, self._on_return, outage.engine)
@@ -166,6 +172,8 @@ class _Run:
                 self._now = requests[at].at
                 self._come(_Call(at, requests[at], self._replicas[at % len(self._replicas)]))
                 at += 1
+                if come is not None and at % hundredth == 0:
+                    come(at)
             else:
                 self._now, _, happens, what = heappop(self._heap)
                 happens(what)

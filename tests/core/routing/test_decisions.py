@@ -14,6 +14,7 @@ from tests.core.routing.candidates import Seen, asking, fleet
 from smg_core.engines.loads import RankLoad
 from smg_core.routing import POLICIES, Candidate, Pick, RoutingContext, policy
 from smg_core.routing.decisions import LONGEST_WHY, Decisions, RoutingDecision, replay_decisions
+from smg_core.routing.settings import RoutingConfig
 
 
 def decided(name: str, count: int, kept: Decisions, seed: int = 3) -> list[str]:
@@ -182,3 +183,57 @@ def test_a_users_policy_with_strange_numbers_is_kept_shown_told_and_asked_again(
 )
 def test_rows_that_are_no_numbers_are_no_pick(fields: dict[str, Any]) -> None:
     assert Pick(fleet(2)[0], **fields).fault(2)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 900), st.sampled_from([0.5, 1.0, 2.0])),
+        min_size=2,
+        max_size=5,
+    ),
+    st.integers(1, 3),
+    st.sampled_from(["regular", "decode"]),
+)
+def test_the_parts_that_are_told_of_a_score_add_up_to_it(
+    rows: list[tuple[int, int, int, float]], ranks: int, role: str
+) -> None:
+    workers = [
+        Seen(
+            f"w{at}",
+            flying,
+            running=others,
+            others=others,
+            prefill_tokens=waits,
+            weight=weight,
+            rank_count=ranks,
+            kv_usage=0.3,
+        )
+        for at, (flying, others, waits, weight) in enumerate(rows)
+    ]
+    one = policy("cache_aware", RoutingConfig(block_tokens=2, balance_s=1.0), random.Random(1))
+    kept = Decisions(100, 10**6)
+    for second in range(12):
+        request = asking([second % 2] * 40, f"r{second}", role=role, now=float(second), hand_over={"w1": 7.0})
+        pick = one.pick(workers, request)
+        kept.note(workers, request, pick, "cache_aware", 1, 0.0)
+        by_name = dict(zip([each.name for each in workers], pick.scores, strict=True))
+
+        assert pick.worker.name in pick.parts
+        for name, parts in pick.parts.items():
+            assert sum(parts.values()) == pytest.approx(by_name[name], abs=1e-6) or ranks > 1
+        said = kept.of(f"r{second}")[0].said
+        assert said.startswith(pick.worker.name)
+        assert "was chosen" in said
+
+
+def test_a_policy_that_tells_no_parts_has_no_sentence() -> None:
+    kept = Decisions(10, 10**6)
+    request = asking()
+    kept.note([Seen("a")], request, policy("round_robin").pick([Seen("a")], request), "round_robin", 1, 0.0)
+
+    assert kept.of("r")[0].said == ""
+
+
+@pytest.mark.parametrize("parts", [{"a": 1}, {"a": {"reading": "much"}}, {1: {}}, [], {"a": {2: 1.0}}])
+def test_parts_that_are_no_numbers_by_name_are_a_fault_of_the_policy(parts: object) -> None:
+    assert "parts" in Pick(Seen("a"), parts=parts).fault(1)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from tests.shared import PATIENCE
 from smg_core.apis import ALL
 from smg_core.hooks import ExchangeEnded, Observer
 from smg_core.http.bodies import Pace
+from smg_core.http.exchange import Exchange
 from smg_core.http.framing import path_of_target
 from smg_core.http.scope import DISCONNECT
 from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
@@ -153,6 +154,61 @@ async def test_an_ordinary_request_is_answered() -> None:
 
     assert said.startswith(b"HTTP/1.1 200 ")
     assert said.endswith(b'["/a", "hi"]')
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+@pytest.mark.parametrize("asks", [b"", CLOSE])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_leaves_in_one_write_has_the_bytes_of_one_that_leaves_in_pieces(
+    stream: bool, asks: bytes, method: str
+) -> None:
+    written: dict[bool, list[bytes]] = {}
+    for at_once in (True, False):
+        async with serving() as running:
+            app = Begins(at_once, stream)
+            _, writer = await asyncio.open_connection("127.0.0.1", running.port)
+            while not running.server.server_state.connections:
+                await asyncio.sleep(0)
+            connection = running.connection
+            connection.app, connection.access_log = cast("Any", app), False  # as our server has it
+            pieces = written[at_once] = []
+            write = connection.transport.write
+
+            def note(data: bytes, pieces: list[bytes] = pieces, write: Any = write) -> None:
+                pieces.append(bytes(data))
+                write(data)
+
+            cast("Any", connection.transport).write = note
+            writer.write(f"{method} /a HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n".encode() + asks + b"\r\nhi")
+            async with asyncio.timeout(PATIENCE):
+                await app.done.wait()
+            writer.close()
+
+    together, apart = written[True], written[False]
+    assert together[0].endswith(b"first" if not stream else b"first\r\n") or method == "HEAD"
+    assert b"".join(together) == b"".join(apart)
+    assert len(together) == len(apart) - (method == "POST")
+
+
+@attrs.define
+class Begins:
+    """An app that answers with "first", and more of a stream: the head and that at once where it can, or one after the other."""
+
+    at_once: bool
+    stream: bool
+    done: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        exchange = Exchange(scope, receive, send)
+        if not self.at_once:
+            exchange.rebind(scope, receive, send.send)  # a plain ASGI `send`
+        assert await exchange.body(100) == b"hi"
+        if self.stream:
+            await exchange.begin(200, [(b"x-a", b"b")], b"first", False)
+            await exchange.write(b"second", True)
+        else:
+            await exchange.respond(200, b"first", [(b"x-a", b"b")])
+        self.done.set()
 
 
 @pytest.mark.parametrize(("lines", "status"), [(9, 200), (10, 431)])

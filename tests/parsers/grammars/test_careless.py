@@ -191,7 +191,7 @@ class TestCutsAndJunk:
         closers = FAMILIES[family].tables.closers
         whole = EXAMPLES[family][1]
         sizes = [size for size in range(len(whole)) if _ends(family, whole[:size])]
-        end = min(sizes, default=0)
+        end = min(sizes, default=len(whole))
         if not whole[end:].strip():
             return
         found = parse(family, whole[:end] + " oops " + whole[end:], tools=[WEATHER], in_reasoning=False)

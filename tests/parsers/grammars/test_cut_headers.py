@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
+from tests.parsers.splits import fixed_ids, outline, run
+from tests.parsers.writers import WRITERS, Call
+from tests.parsers.writers.model import calls
 
 from smg_parsers import FAMILIES, CallEnd, CallStart, Parser, Piece, Reasoning, Text, merge
 
@@ -94,3 +97,16 @@ def test_no_closing_marker_of_a_whole_call_is_text_behind_it_where_the_next_call
     closers = FAMILIES[family].tables.closers
     said = spoken(read(family, [f"{call}{call[:at]}!! and so on"], cut_off=False))
     assert not said.strip().startswith(closers), said
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_call_that_the_output_is_cut_in_ends_only_with_all_of_its_arguments(family: str) -> None:
+    arguments = {"path": "a", "content": "b"}
+    properties = {name: {"type": "string"} for name in arguments}
+    tools = [{"name": "write_file", "parameters": {"type": "object", "properties": properties}}]
+    text = WRITERS[family].render([calls(Call("write_file", arguments))])
+    for end in range(1, len(text) + 1):
+        parser = Parser.for_family(family, tools=tools, in_reasoning=False, call_id=fixed_ids())
+        made = [entry["call"] for entry in outline(run(parser, [text[:end]], cut_off=True)) if "call" in entry]
+        assert all(call.get("arguments", arguments) == arguments for call in made), text[:end]
+    assert [call["arguments"] for call in made] == [arguments]

@@ -80,10 +80,16 @@ def test_a_call_without_its_wrapper_at_the_beginning_of_a_line_is_made(family: s
     assert "".join(piece.text for piece in found if isinstance(piece, Text)) == before
 
 
-@pytest.mark.parametrize("family", WRAPPED)
-def test_within_a_line_it_is_not(family: str) -> None:
-    text = f"Then {call(family)} follows."
+@pytest.mark.parametrize("family", UNWRAPPED)
+@pytest.mark.parametrize("text", ["Then {} follows.", 'He says "{}".', "({})", "- {}", "> {}", "See: {}", "1. {}"])
+def test_within_a_line_it_is_not(family: str, text: str) -> None:
+    text = text.replace("{}", call(family))
     assert parse(family, text) == [Text(text)]
+
+
+def test_without_a_wrapper_a_call_may_stand_directly_behind_a_text() -> None:
+    found = parse("minicpm5", f"Let me see.{call('minicpm5')}")
+    assert (names(found), found[0]) == (["get_weather"], Text("Let me see."))
 
 
 @pytest.mark.parametrize("family", UNWRAPPED)

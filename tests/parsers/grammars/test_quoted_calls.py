@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -243,3 +244,104 @@ def test_a_value_full_of_quoted_calls_costs_no_more_than_its_length(kind: str) -
     for limit in (400, 1 << 18):
         make = functools.partial(Parser.for_family, "qwen3_coder", tools=TOOLS, undecided_limit=limit)
         assert laws.linearity(make, unit, length=4 * len(unit), prefix=call[: call.index(SECRET)]) == []
+
+
+def closings(form: Format) -> dict[str, str]:
+    """What a value may hold that quotes all closing tags of a call and, behind them, another call or half of one."""
+    call = written(form, Call("bash", {"command": SECRET})).strip()
+    half, closing = call[: call.index(SECRET) + len(SECRET)], call[call.index(SECRET) + len(SECRET) :].strip()
+    return {
+        "a call": f"{closing}\n{call}",
+        "a call, and a text": f"{closing}\n{call}\nand so on",
+        "half a call, and its end": f"{closing}\n{half}{closing}",
+        "half a call": f"{closing}\n{half}",
+        "half a call in a line": f"so {closing} {half}",
+        "a text, and half a call": f"{closing}\nand then\n{half}",
+        "half a call behind a line": f"line\n{closing}\n{half}",
+    }
+
+
+AS_TWO_CALLS = ("half a call", "half a call in a line", "a text, and half a call", "half a call behind a line")
+"""What is, to the letter, two calls as the family writes them; the last also where values stand on lines of their own."""
+MARKED_CLOSINGS = [*TAGGED, "minimax_m3", *MARKED]
+FRAMED = [
+    family
+    for family in MARKED_CLOSINGS
+    for spec in FAMILIES[family].calls
+    if getattr(spec, "newline", False) and WRITERS[family].opener in spec.opens
+]
+"""Families whose values stand on lines of their own: an end tag within a line is one that a value quotes, perhaps."""
+
+
+@pytest.mark.parametrize("policy", ["repair", "text"])
+@pytest.mark.parametrize("kind", ["a call", "a call, and a text", "half a call, and its end", *AS_TWO_CALLS])
+@pytest.mark.parametrize("family", MARKED_CLOSINGS)
+def test_a_call_behind_a_quoted_closing_sequence_is_told_wherever_the_format_can_tell(
+    family: str, kind: str, policy: Any
+) -> None:
+    form = WRITERS[family]
+    value = closings(form)[kind]
+    for arguments in ({"path": "a", "content": value}, {"content": value, "path": "a"}):
+        text = written(form, Call("write_file", arguments))
+        whole = read(family, text, [text], malformed_calls=policy)
+        made = found(family, text, malformed_calls=policy)
+        inner = [repaired for name, given, repaired in made if name == "bash" and given]
+        framed = family in FRAMED and kind != "half a call behind a line"
+        if kind not in AS_TWO_CALLS or framed or [*arguments][-1] == "path":
+            assert all(inner), text  # it says `repaired`
+            assert policy == "repair" or not inner, text  # and is not made where that is no call
+        else:
+            assert all(inner) or family in cannot_be_told(), text
+        for chunks in (list(text), [text[:-9], text[-9:]], [text[: len(text) // 2], text[len(text) // 2 :]]):
+            assert read(family, text, chunks, malformed_calls=policy) == whole, chunks
+
+
+def cannot_be_told() -> list[str]:
+    """The families that the page names."""
+    page = (Path(__file__).parents[3] / "docs/parsers/behaviour.md").read_text(encoding="utf-8")
+    listed = page.partition("Families that cannot tell: ")[2].partition(".")[0]
+    return [each.strip("`\n ") for each in listed.split(",")]
+
+
+def test_the_page_names_the_families_that_cannot_tell_a_quoted_closing_sequence() -> None:
+    unmarked = []
+    for family in MARKED_CLOSINGS:
+        form = WRITERS[family]
+        values = [{"path": "a", "content": closings(form)[kind]} for kind in AS_TWO_CALLS]
+        made = [call for each in values for call in found(family, written(form, Call("write_file", each)))]
+        if any(name == "bash" and not repaired for name, _, repaired in made):
+            unmarked.append(family)
+    assert cannot_be_told() == unmarked
+
+
+@pytest.mark.parametrize("family", [family for family in MARKED_CLOSINGS if WRITERS[family].parallel])
+def test_calls_that_follow_one_another_are_not_told_as_repaired(family: str) -> None:
+    form = WRITERS[family]
+    made = [("write_file", {"path": "a", "content": "x"}), ("bash", {"command": "ls"}), ("bash", {"command": "pwd"})]
+    text = written(form, *(Call(name, arguments) for name, arguments in made))
+    for behind in ("", "\nDone.", "\n" + "Done. " * 60):
+        if behind and not form.closed:
+            continue
+        assert found(family, text + behind) == [(*each, False) for each in made], text
+
+
+UNESCAPED = ('say "{}" ok', '"\n{}\n"', '"{}', 'see "x" then {}', '{}"')
+
+
+@pytest.mark.parametrize("policy", ["repair", "text"])
+@pytest.mark.parametrize("family", [family for family, form in WRITERS.items() if form.value_kind == "json"])
+def test_a_call_behind_a_quote_that_is_not_escaped_is_told_and_never_made_where_repairs_are_not(
+    family: str, policy: Any
+) -> None:
+    form = WRITERS[family]
+    call = quotes(form)["call"]
+    for shape in UNESCAPED:
+        text = written(form, Call("write_file", {"path": "a", "content": "QQQ"})).replace(
+            "QQQ", shape.replace("{}", call)
+        )
+        whole = read(family, text, [text], malformed_calls=policy)
+        inner = [each for each in found(family, text, malformed_calls=policy) if each[0] == "bash" and each[1]]
+        assert all(repaired for *_, repaired in inner), text
+        assert policy == "repair" or not inner, text
+        for chunks in (list(text), [text[:-9], text[-9:]], [text[: len(text) // 2], text[len(text) // 2 :]]):
+            assert read(family, text, chunks, malformed_calls=policy) == whole, chunks

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
 from tests.parsers.splits import cuts, fixed_ids, outline, run
+from tests.parsers.writers import WRITERS, Call
+from tests.parsers.writers.model import calls
 
-from smg_parsers import Parser
+from smg_parsers import FAMILIES, Parser
 
 PARIS = '{"city": "Paris"}'
 
@@ -37,7 +39,17 @@ def kimi(written: str, arguments: str = PARIS) -> str:
 
 
 @pytest.mark.parametrize(
-    "written", ["functions_get_weather_1", "functions.get_weather_0", "get_weather_12", "function.get_weather:3"]
+    "written",
+    [
+        "functions_get_weather_1",
+        "functions.get_weather_0",
+        "get_weather_12",
+        "function.get_weather:3",
+        "functions.get_weather:call_1",
+        "call_get_weather_0",
+        "call_00_get_weather",
+        "tool_get_weather_3",
+    ],
 )
 def test_the_name_in_an_id_that_a_client_changed_is_found_among_the_offered_tools(written: str) -> None:
     assert read("kimi_k2", kimi(written)) == one({"city": "Paris"})
@@ -101,11 +113,18 @@ DSML = ("deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35")
 
 
 @pytest.mark.parametrize("family", DSML)
-@pytest.mark.parametrize("bar", ["｜", "|", "｜｜", "||", "‖", " | "])
+@pytest.mark.parametrize(
+    "mark", ["｜{}｜", "|{}|", "｜｜{}｜｜", "||{}||", "‖{}‖", " | {} | ", "｜{}|", "|{}｜", "{}｜", "｜{}", ""]
+)
 @pytest.mark.parametrize("version", DSML[:3])
-def test_dsml_with_another_bar_or_of_another_version_is_read_and_marked(family: str, bar: str, version: str) -> None:
+def test_dsml_with_other_bars_bare_or_of_another_version_is_read_and_marked(
+    family: str, mark: str, version: str
+) -> None:
     word = "GCML" if family == "gigachat35" else "DSML"
-    text = EXAMPLES[version][1].replace("｜DSML｜", f"{bar}{word}{bar}")
+    text = EXAMPLES[version][1]
+    if not mark:  # of the bare names of 4.1, which begin with a space, nothing is left to know them by
+        text = text.replace("｜DSML｜ calls", "｜DSML｜tool_calls").replace("｜DSML｜ ", "｜DSML｜")
+    text = text.replace("｜DSML｜", mark.format(word))
     right = text == EXAMPLES[family][1]
     extra = {} if right else {"repaired": True}
     made = [{"text": "So:\n"}, *one({"city": "Paris", "days": 2}, **extra), {"text": "Done."}]
@@ -161,3 +180,90 @@ def test_a_code_fence_inside_the_wrapper_is_dropped(family: str, fence: str) -> 
     named = f'{{"name": "get_weather", "arguments": {PARIS}}}'
     text = f"<tool_call>\n{fence.format(named)}\n</tool_call>"
     assert read(family, text + " So.") == [*one({"city": "Paris"}), {"text": " So."}]
+
+
+OWN_FENCES = ("deepseek_r1", "deepseek_v3")
+"""Families that write each call's arguments in a fence themselves."""
+
+
+def wrapped(family: str) -> tuple[str, str, str] | None:
+    """A call: up to what opens the region, what stands in it, and what closes it; None where a fence has no place."""
+    text = WRITERS[family].render([calls(Call("bash", {"command": "ls"}))])
+    tables = FAMILIES[family].tables
+    opens = max((each for each in tables.fenceable if text.strip().startswith(each)), key=len, default="")
+    closes = [each for each in tables.closers if each in text]
+    if not opens or not closes or family in OWN_FENCES:
+        return None
+    begin, end = text.index(opens) + len(opens), text.rindex(max(closes, key=text.rindex))
+    return text[:begin], text[begin:end].strip(), text[end:]
+
+
+WRAPPED = {family: parts for family in WRITERS if (parts := wrapped(family)) is not None}
+
+
+def test_most_families_have_a_place_for_a_fence_around_calls() -> None:
+    assert len(WRAPPED) > 40
+    assert {"qwen3", "qwen3_coder", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4"} <= set(WRAPPED)
+
+
+@pytest.mark.parametrize("family", WRAPPED)
+def test_calls_in_a_fence_inside_their_wrapper_are_made_and_the_fence_is_no_text(family: str) -> None:
+    before, inside, behind = WRAPPED[family]
+    tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
+    for opens, closes in (("```", "```"), ("```xml", "```"), ("~~~json", "~~~"), ("\r\n```json\r", "```\r")):
+        text = f"{before}\n{opens}\n{inside}\n{closes}\n{behind}"
+        for chunks in ([text], list(text), [text[at : at + 5] for at in range(0, len(text), 5)]):
+            parser = Parser.for_family(family, tools=tools, in_reasoning=False, call_id=fixed_ids())
+            entries = outline(run(parser, chunks))
+            assert [entry["call"]["arguments"] for entry in entries if "call" in entry] == [{"command": "ls"}], text
+            assert not "".join(entry.get("text", "") for entry in entries).strip(), text
+
+
+AS_JSON = [
+    family
+    for family, form in WRITERS.items()
+    if '{"command": "ls"}' in form.render([calls(Call("bash", {"command": "ls"}))])
+]
+NO_ARGUMENTS = ("null", '""', '" "')
+HELD_IN_A_STRING = ('"{\\"command\\": \\"ls\\"}"', '" {\\"command\\": \\"ls\\"} "')
+NOT_AN_OBJECT = ("[]", "[1]", '"a string"', '"[]"', '"true"', "true", "3", "-1.5")
+
+
+@pytest.mark.parametrize("family", AS_JSON)
+def test_arguments_have_a_valid_end_only_if_they_are_an_object(family: str) -> None:
+    text = WRITERS[family].render([calls(Call("bash", {"command": "ls"}))])
+    tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}}]
+    expected: dict[str, Any] = {each: {} for each in NO_ARGUMENTS}
+    expected |= {each: {"command": "ls"} for each in HELD_IN_A_STRING}
+    expected |= dict.fromkeys(NOT_AN_OBJECT)
+    for written, arguments in expected.items():
+        made = text.replace('{"command": "ls"}', written)
+        entries = read(family, made, tools, any_tool=True)
+        (call,) = [entry["call"] for entry in entries if "call" in entry] or [None]
+        if call is None:  # what stands behind the header is no value that begins arguments
+            assert family == "deepseek_v31", made
+        elif arguments is None:
+            assert "arguments" not in call, made
+            assert call["arguments_text"] == written
+        else:
+            assert call["arguments"] == arguments, made
+            assert not call.get("repaired"), made
+
+
+@pytest.mark.parametrize(
+    "family", [family for family, form in WRITERS.items() if form.value_kind in ("schema", "nested")]
+)
+def test_null_under_a_schema_of_strings_is_null_unless_the_schema_lists_it_or_more_stands_there(family: str) -> None:
+    listed = {"type": "string", "enum": ["null", "one"]}
+    for schema, written, expected in (
+        ({"type": "string"}, "null", None),
+        ({"type": "string"}, "nul", "nul"),
+        ({"type": "string"}, "nullable", "nullable"),
+        ({"type": "string"}, "None", "None"),
+        (listed, "null", "null"),
+        ({"const": "null", "type": "string"}, "null", "null"),
+    ):
+        tools = [{"name": "bash", "parameters": {"type": "object", "properties": {"command": schema}}}]
+        text = WRITERS[family].render([calls(Call("bash", {"command": "null"}))]).replace("null", written)
+        (call,) = [entry["call"] for entry in read(family, text, tools) if "call" in entry]
+        assert call["arguments"] == {"command": expected}, text

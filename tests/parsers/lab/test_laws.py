@@ -231,3 +231,48 @@ def test_the_header_of_a_call_is_no_part_of_the_broken_one_before_it() -> None:
     text = f'{opens}{{"city": "Paris", "days"{opens}{{"city": "Paris", "days": 2}}<|call|>'
 
     assert law.conservation(maker("harmony", None, False), text, FAMILIES["harmony"]) == []
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.tables.roles])
+def test_a_marker_that_is_dropped_behind_a_call_that_breaks_off_is_no_word_of_the_call(name: str) -> None:
+    family = FAMILIES[name]
+    call = EXAMPLES.get(name, (("", ""), ""))[1]
+    for marker in sorted(family.tables.roles):
+        for at in (len(call) // 2, len(call) * 2 // 3, len(call) * 3 // 4):
+            for text in (f"{call[:at]} ,{marker}{{}}<", f"{call[:at]}{marker}\n"):
+                assert law.conservation(maker(name, [WEATHER], False), text, family) == []
+
+
+def test_a_marker_that_the_first_piece_of_a_call_comes_within_is_dropped_too() -> None:
+    opens = "<|im_end|>\n<|im_start|>assistant -> tool/function_call\n"
+    text = f'{opens}[{{"name": "get_weather", "arguments":<|endofturn|>\n'
+    family = FAMILIES["hyperclovax_think_14b"]
+    assert law.conservation(maker(family.name, None, False), text, family) == []
+
+
+def test_a_backslash_that_escapes_nothing_takes_no_letter_of_a_word_in_a_call_that_breaks_off() -> None:
+    text = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "d\\OOL_CALLS]get_weather[ARGS]{"city": "Parisb <<b'
+    assert law.conservation(maker("mistral_v11", None, False), text, FAMILIES["mistral_v11"]) == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_name_that_is_too_long_is_read_alike_however_it_is_cut(name: str) -> None:
+    call = EXAMPLES[name][1]
+    for word in ("get_weather", "city", "arguments", "parameters", "name"):
+        for length in (254, 255, 256, 257, 300) if word in call else ():
+            for letter in ("k", "\\n", "é"):
+                text = f"{call.replace(word, letter * length, 1)}\n{call}"
+                make = maker(name, [WEATHER], False)
+                whole = law.read(make, [text])
+                assert law.read(make, list(text)) == whole, text
+                assert law.read(make, [text[at : at + 7] for at in range(0, len(text), 7)]) == whole, text
+
+
+@pytest.mark.parametrize("name", ["kimi_k2", "deepseek_v31"])
+def test_an_empty_section_is_nothing_and_breaks_no_law(name: str) -> None:
+    family = FAMILIES[name]
+    opener = max(family.tables.calls, key=EXAMPLES[name][1].startswith)
+    for closer in getattr(family.calls[0], "section_ends", ()):
+        text = f"so {opener}\n{closer} it is"
+        assert law.conservation(maker(name, [WEATHER], False), text, family) == []
+        assert law.conservation(Forgetful, f"{text}<", family)

@@ -204,12 +204,20 @@ class TestArgumentsInAnEnvelope:
         assert call["call"]["arguments"] == {"city": "Paris"}
         assert call["call"]["repaired"]
 
-    @pytest.mark.parametrize("quoted", ['{"city": "Paris"}', "{city: it\\'s}"])
-    def test_an_envelope_in_single_quotes_is_read_and_marked(self, quoted: str) -> None:
+    @pytest.mark.parametrize(
+        ("quoted", "city"),
+        [('{"city": "Paris"}', "Paris"), ('{"city": "it\\\'s"}', "it's"), ("{city: Paris}", "Paris")],
+    )
+    def test_an_envelope_in_single_quotes_is_read_and_marked(self, quoted: str, city: str) -> None:
         text = f"""[TOOL_CALLS] [{{'name': 'get_weather', 'arguments': '{quoted}', 'id': '123456789'}},]"""
         (call,) = outline(parse("mistral", text))
         assert call["call"]["repaired"]
-        assert call["call"]["arguments"] == {"city": "Paris"} if "P" in quoted else {"city": "it's"}
+        assert call["call"]["arguments"] == {"city": city}
+
+    def test_a_string_in_an_envelope_that_holds_no_object_leaves_the_call_without_an_end(self) -> None:
+        text = """[TOOL_CALLS] [{'name': 'get_weather', 'arguments': '{city: it\\'s}', 'id': '123456789'},]"""
+        (call,) = outline(parse("mistral", text))
+        assert call["call"]["arguments_text"] == """"{city: it's}\""""
 
     def test_a_comma_behind_the_last_call_of_a_list_is_no_text(self) -> None:
         text = f"[TOOL_CALLS] [{NAMED}, {NAMED},]"

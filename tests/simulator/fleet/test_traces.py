@@ -108,6 +108,7 @@ SHARED = {
     "day_and_night": 0.7,
     "long": 0.15,
     "hot": 0.9,
+    "large_tenant": 0.6,
     "bursts": 0.0,
     "unshared": 0.0,
 }
@@ -168,6 +169,19 @@ def test_the_command_prints_a_table_and_writes_a_page(tmp_path: Path, capsys: py
     assert page.count("<svg") == 3
     assert "<script" not in page
     assert "toolagent.jsonl" in page
+
+
+def test_the_command_says_how_far_each_run_is_and_compares_cache_aware_unasked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["simulate-fleet", "--trace", "hot", "--requests", "50", "--block", "64"]) == 0
+
+    told = capsys.readouterr()
+    every = ("round_robin", "cache_aware", "greedy")
+    assert told.err.splitlines() == [
+        f"{name}: {part} % of 50 requests" for name in every for part in range(20, 101, 20)
+    ]
+    assert all(name in told.out for name in every)
 
 
 @pytest.mark.parametrize(

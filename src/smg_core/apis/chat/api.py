@@ -21,7 +21,7 @@ from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 __all__ = ["CHAT", "CHAT_OPERATION", "SPEC"]
 
 
-def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[None]:
+def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[object]:
     """As `one_turn`; a call that needs approval is told to the client, which may approve it in its next request."""
     return respond_with_tools(
         decoded.generation, terms, approved=decoded.approved, refused=decoded.refused, can_ask=True

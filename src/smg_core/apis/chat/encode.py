@@ -62,7 +62,7 @@ from smg_core.events import (
 from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
-from smg_core.wire.json_text import encode_body, encode_object, encode_text
+from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import logprob_object
 
 __all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "usage_object"]
@@ -155,7 +155,9 @@ class ChatStreamEncoder:
         if len(events) == 1 and type(event := events[0]) is TextDelta and self._fast and not event.logprobs:
             prefix = self._text_prefix.get(event.index)
             if prefix is not None:  # the fast path: one more token
-                return prefix + encode_text(event.text) + self._text_suffix if event.text else b""
+                text = event.text
+                encoded = encode_ascii(text) if text.isascii() else encode_text(text)
+                return prefix + encoded + self._text_suffix if text else b""
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._fast and not event.logprobs:

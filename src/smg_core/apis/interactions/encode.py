@@ -144,7 +144,8 @@ class _Builder:
             return
         self.begun = True
         self.fields["status"] = status
-        self._event("created", interaction=self._told())
+        if self._streams:
+            self._event("created", interaction=self._told())
 
     def _tell_status(self) -> None:
         self._event("status", interaction_id=self._request.generation.id, status=self.fields["status"])
@@ -340,7 +341,8 @@ class _Builder:
         self.ended = True
         self.fields["status"] = status
         self.fields["updated"] = time_text(self._now())
-        self._event("completed", interaction=self._told())
+        if self._streams:
+            self._event("completed", interaction=self._told())
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; nothing after the end."""

@@ -60,7 +60,7 @@ from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
 from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import anthropic_error
-from smg_core.wire.json_text import encode_body, encode_object, encode_text
+from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
 
 __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
 
@@ -190,7 +190,9 @@ class MessagesStreamEncoder:
         if self._ended:
             return b""
         if len(events) == 1 and type(event := events[0]) is TextDelta and self._open == "text":  # one more token
-            return self._delta + encode_text(event.text) + _BLOCK_END if event.text else b""
+            text = event.text
+            encoded = encode_ascii(text) if text.isascii() else encode_text(text)
+            return self._delta + encoded + _BLOCK_END if text else b""
         frames: list[bytes] = []
         for event in events:
             writer = _WRITERS.get(type(event))

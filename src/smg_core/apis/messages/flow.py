@@ -25,7 +25,7 @@ from smg_core.wire.json_text import without_surrogates
 __all__ = ["respond_to_messages"]
 
 
-def respond_to_messages(request: MessagesRequest, terms: Terms) -> Flow[None]:
+def respond_to_messages(request: MessagesRequest, terms: Terms) -> Flow[object]:
     """The response to `request`."""
     generation = request.generation
     if generation.compact is None:

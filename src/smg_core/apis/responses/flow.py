@@ -19,18 +19,26 @@ from smg_core.apis.responses.wire.summaries import COMPACTION, said_by
 from smg_core.errors import EngineFailed, PromptTooLong
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.answer.turn import Turn
-from smg_core.pipeline.flow.flow import Terms, generate, prefilling
+from smg_core.pipeline.flow.flow import Terms, generate, prefilling, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
 from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
-from smg_core.pipeline.prompt.tool_places import naming_places_of
+from smg_core.pipeline.prompt.tool_places import has_other_places, naming_places_of
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, ToolCall
 
 __all__ = ["prompted_as", "respond_to", "shortened"]
 
 
-def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
+def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[object]:
     """The response to `request`, whose history is loaded."""
+    generation = request.generation
+    changes = request.compacts or generation.compact is not None or generation.truncation == "auto"
+    if changes or not generation.generate or has_other_places(generation):
+        return _respond(request, terms)
+    return respond(_plain(generation), terms)
+
+
+def _respond(request: ResponsesRequest, terms: Terms) -> Flow[None]:
     generation = request.generation
     if request.compacts:
         generation = summarizing(generation)

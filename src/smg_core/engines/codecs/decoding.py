@@ -164,19 +164,6 @@ def _one_token_pattern(chunk_field: int, counts: tuple[int, int, int]) -> Callab
     return re.compile(tag + b"." + _ONE_ID + rest, re.DOTALL).fullmatch
 
 
-def _one_token(message: bytes, matches: Callable[[bytes], object]) -> int:
-    """The id in a message that is a chunk of one token and its counts, as nearly all are; else -1. Takes a third of the time
-    of parsing the message. The counts of a chunk that is not the first are not needed."""
-    if not matches(message) or message[1] != len(message) - 2:
-        return -1
-    size = message[3]
-    if size == 2:
-        return message[4] & 127 | message[5] << 7
-    if size == 3:
-        return message[4] & 127 | (message[5] & 127) << 7 | message[6] << 14
-    return message[4]
-
-
 class _PlainDecoder:
     """Decodes calls with one choice and no logprobs, as nearly all are. Several chunks are parsed at once: protobuf merges
     messages that are concatenated, and merging joins their ids. `head` is how every message begins, b"" where that is nothing:
@@ -201,10 +188,17 @@ class _PlainDecoder:
         try:
             if len(messages) == 1:
                 message = messages[0]
-                if self._seen and (token := _one_token(message, self._one_token)) >= 0:
-                    return [EngineOutput(0, (token,))]
-                # a chunk, whole, with a length of one byte: parsed without its wrapper
+                # a chunk, whole, with a length of one byte
                 if message[0] == tag and message[1] == len(message) - 2:
+                    if self._seen and self._one_token(message):
+                        # An id and counts, as nearly all have, takes a third of the time of parsing. The counts of a chunk
+                        # that is not the first are not needed.
+                        token = message[4] & 127
+                        if (size := message[3]) > 1:
+                            token |= (message[5] & 127) << 7
+                            if size > 2:
+                                token |= message[6] << 14
+                        return [EngineOutput(0, (token,))]
                     return self._tokens(self._wording.chunk(message[2:]))
             elif all_short(messages, tag):
                 return self._tokens(self._wording.response(b"".join(messages)).chunk)

@@ -245,9 +245,9 @@ class Answer:
     async def _end(self, events: Sequence[Event]) -> None:
         raise AssertionError("a subclass ends")
 
-    async def _wait(self) -> None:
+    def _wait(self) -> Awaitable[None]:
         self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
+        return self._waiter
 
     def tell(self, events: Sequence[Event]) -> None:
         """Events of the flow itself, between two attempts; they leave with the next write."""
@@ -364,7 +364,7 @@ class StreamedAnswer(Answer):
             self.unwritten += len(data)
 
     async def carry(self, attempt: AnyAttempt) -> None:
-        while not attempt.over:
+        while attempt.state == "running":
             if self.unwritten:
                 await self._write_out(last=False)
                 if attempt.paused and self.unwritten <= self._high_water:

@@ -16,7 +16,8 @@ that is released while it runs was given up by the gateway: its state is then `f
 
 Whatever else is raised while a push is read or taken is a fault of the gateway's own code, not of the engine: it fails the
 attempt with `ReadingFailed`, also one that was complete, and never reaches the transport, which would take it for the loss of its
-connection.
+connection. So it is with an error that speaks of an engine (`WorkerError`) and comes from where events are taken, and with
+a cancellation: nothing is awaited here, so it is not the client's.
 
 An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
 detokeniser, parser, stop strings and counts go on as if one engine had spoken. Above: pipeline.calls.streaming makes one for each
@@ -27,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Literal, Never, Protocol, TypeVar
 
 from smg_core.engines.calls import AnswerCall
-from smg_core.errors import EngineGarbled, EngineTimeout, ReadingFailed, SmgError
+from smg_core.errors import EngineGarbled, EngineTimeout, ReadingFailed, SmgError, WorkerError
 from smg_core.events import Event, Finished, Usage
 from smg_core.pipeline.prompt.prompt_shares import PromptShares
 
@@ -157,14 +158,19 @@ class Attempt(Generic[Pushed]):
                 self._take(events, True)
             elif events:
                 self._take(events, False)
-        except Exception as fault:  # noqa: BLE001  # decoder, parser, encoder: the engine is not to pay for any of them
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as fault:  # noqa: BLE001  # parser, encoder: the engine is not to pay for any of them
             self._spoil(fault)
 
-    def _spoil(self, fault: Exception) -> None:
+    def _spoil(self, fault: BaseException) -> None:
         """Fail for what was raised on this side, also where the engine has come to a good end."""
         if self.state == "complete":
             self.state = "running"
-        self.end(ReadingFailed.of(fault))
+        if isinstance(fault, SmgError) and not isinstance(fault, WorkerError):
+            self.end(fault)
+        else:
+            self.end(ReadingFailed.hiding(fault))
 
     def _note_first(self) -> None:
         on_first, self._on_first = self._on_first, None

@@ -75,6 +75,8 @@ def hold(
     in JSON of another form fails or is mended; `eased`: nothing of the schemas of functions that do not bind."""
     asked = request.response_format
     calls = bool(request.tools) and request.tool_choice.mode != "none"
+    if not calls and isinstance(asked, TextFormat):  # nothing is held, as in most requests
+        return HeldOutput(None, family.name)
     told = thought.open and facts.holds_from == "as_told"
     before = _before(thought, facts)
     free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none")

@@ -96,7 +96,7 @@ def reading_of(
             call_id=call_id,
             strict=True,
         ),
-        keeps_control=family.needs_special_tokens,
+        keeps_control=family.special,
         constraint=held.constraint,
         after_reasoning=held.after_reasoning,
         closed=closed,

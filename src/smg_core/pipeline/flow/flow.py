@@ -75,9 +75,14 @@ class Terms(Struct, frozen=True):
     notes: bool = False
 
 
-def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
+def respond(request: GenerationRequest, terms: Terms) -> Flow[object]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
-    turn = yield from generate(request if request.generate else prefilling(request), terms)
+    request = request if request.generate else prefilling(request)
+    return _finished(request, terms) if terms.retries.fallbacks else _turn(request, "", terms, finishes=True)
+
+
+def _finished(request: GenerationRequest, terms: Terms) -> Flow[None]:
+    turn = yield from generate(request, terms)
     yield Finish(turn)
 
 
@@ -181,21 +186,21 @@ def _turn(
     model: str,
     terms: Terms,
     *,
-    ends: bool,
-    keep: bool,
-    shown: bool,
-    hosted: Container[str],
+    ends: bool = True,
+    keep: bool = False,
+    shown: bool = True,
+    hosted: Container[str] = frozenset(),
+    finishes: bool = False,
 ) -> Flow[Turn]:
-    """One turn of `model` ("": of the one that the request names), tried again with other workers."""
+    """One turn of `model` ("": the one that the request names), tried again with other workers; it `finishes` the response."""
     prompted: Prompted = yield Prepare(request, model)
     budget = None if terms.budgets is None else terms.budgets.paid(prompted.model.name)
     tries = Tries(terms.retries.retries, terms.workers, budget)
     try:
         while True:
             placement: Placement = yield from _select(prompted, tries, terms.answer)
-            if tries.going_on is not None:
-                _go_on(prompted, tries, placement, terms)
             if tries.failure is not None:
+                _go_on(prompted, tries, placement, terms)
                 tries.made(terms.observer)
             step = Stream(
                 prompted,
@@ -211,7 +216,6 @@ def _turn(
                 resumable=terms.workers.migrations > 0,
                 after=tries.after,
             )
-            turn: Turn
             if (terms.retries.hedge_after_s or terms.retries.hedge_percentile) and is_hedged(step, terms.retries):
                 raced: Raced = yield Hedge(step, placement, tries.tried, terms.retries)
                 turn, step, placement = raced.turn, raced.stream, raced.placement
@@ -221,7 +225,7 @@ def _turn(
             if turn.cut_short:
                 turn = yield replace(step, continues=turn)
             if turn.error is None:
-                return turn
+                break
             if (easier := tries.eased(prompted, turn, placement)) is not None:
                 prompted = easier
                 continue
@@ -235,6 +239,9 @@ def _turn(
     finally:
         if tries.failure is not None:
             tries.over()
+    if finishes:
+        yield Finish(turn)
+    return turn
 
 
 def is_hedged(step: Stream, settings: RoutingConfig) -> bool:

@@ -218,7 +218,7 @@ class Commitment(Protocol):
     def committed(self) -> bool: ...
 
 
-PartFlow = Callable[[Commitment], Flow[None]]
+PartFlow = Callable[[Commitment], Flow[object]]
 """Makes the flow of one part of an answer, given that part."""
 
 

@@ -166,7 +166,7 @@ class PerformTogether:
     """Performs `Together`: drives the requests of a step at the same time, each with a part of the answer. `drive` is the
     driver's."""
 
-    def __init__(self, drive: Callable[[Flow[None], Run], Awaitable[None]]) -> None:
+    def __init__(self, drive: Callable[[Flow[object], Run], Awaitable[object]]) -> None:
         self._drive = drive
 
     async def __call__(self, step: Together, run: Run) -> Turn:

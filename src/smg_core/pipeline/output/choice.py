@@ -113,7 +113,7 @@ class ChoiceOutput:
         self.tokens += len(ids)
         if self.tokens > self.most:  # it would perhaps never end
             raise EngineGarbled(f"The engine sent {self.tokens} tokens where {self.plan.most_tokens} were asked for.")
-        if self.plan.hidden_ids:
+        if not self.plan.hidden_ids.isdisjoint(ids):
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
             self._note_logprobs(output.logprobs)
@@ -134,16 +134,20 @@ class ChoiceOutput:
         if ids[0] in self.plan.hidden_ids:
             ids = ()
         text = self.decoder.feed(ids)
-        self.unread.append((text, len(ids), ()))
         if not text or self.parser is None:
+            self.unread.append((text, len(ids), ()))
             return
-        pieces = self.parser.feed(text)
-        if len(pieces) == 1 and self.block == TEXT and self.spoke and isinstance(piece := pieces[0], Text):
-            self.text_given += len(piece.text)
+        kind = self.parser.plain(text)
+        if kind is Text and self.block == TEXT and self.spoke:
+            self.text_given += len(text)
             self.unread.clear()
-            events.append(TextDelta(self.index, piece.text))
-        elif pieces:
-            self._pieces(pieces, events)
+            events.append(TextDelta(self.index, text))
+        elif kind is Reasoning and self.block == _REASONING and self.thought is None and not self.unread:
+            self.reasoning_tokens += len(ids)
+            events.append(ReasoningDelta(self.index, text))
+        else:
+            self.unread.append((text, len(ids), ()))
+            self._pieces(self.parser.feed(text) if kind is None else (kind(text),), events)
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
         """Take the last tokens of an output, and its finish."""
@@ -191,9 +195,8 @@ class ChoiceOutput:
         self.unread.append((text, tokens, self.scores))
         self.scores = ()
         if text:
-            pieces = self.parser.feed(text)
-            if pieces:
-                self._pieces(pieces, events)
+            kind = self.parser.plain(text)
+            self._pieces(self.parser.feed(text) if kind is None else (kind(text),), events)
 
     def _open(self, block: int, events: list[Event]) -> None:
         """Close the block that is open and open another: blocks of a choice do not interleave."""
@@ -372,7 +375,8 @@ class ChoiceOutput:
             pieces = self.parser.finish(cut_off=stopped or output.finish in _ENDED_EARLY)
             if stopped:  # what the parser would complete now the model has not: no client may run it
                 pieces = [] if cut else [each for each in pieces if isinstance(each, Text | Reasoning | Citation)]
-            self._pieces(pieces, events)
+            if pieces:
+                self._pieces(pieces, events)
             if self.held and not self.calls and not self.reasoning_tokens:
                 self._visible(self.held, events)
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish

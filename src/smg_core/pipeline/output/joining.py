@@ -5,6 +5,7 @@ pipeline.output.processor. Below: the events and the engines' records.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -12,6 +13,8 @@ from smg_core.engines.base import EngineOutput
 from smg_core.events import Event, ReasoningDelta, TextDelta
 
 __all__ = ["joined_deltas", "one_by_one"]
+
+_TEXT_OF = attrgetter("text")
 
 
 def joined_deltas(events: Sequence[Event]) -> list[Event]:
@@ -22,20 +25,24 @@ def joined_deltas(events: Sequence[Event]) -> list[Event]:
         if isinstance(event, TextDelta | ReasoningDelta) and (not run or type(event) is type(run[0])):
             run.append(event)
             continue
-        found += _as_one(run)
-        run = []
+        if run:
+            found += _as_one(run)
+            run = []
         if isinstance(event, TextDelta | ReasoningDelta):
             run.append(event)
         else:
             found.append(event)
-    return found + _as_one(run)
+    return found + _as_one(run) if run else found
 
 
 def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
     """The joined delta of a run of deltas of one block."""
-    if len(run) < 2 or any(isinstance(each, TextDelta) and each.logprobs for each in run):
-        return list(run)
-    return [replace(run[0], text="".join([each.text for each in run]))]
+    if len(run) < 2:
+        return [*run]
+    for each in run:
+        if isinstance(each, TextDelta) and each.logprobs:
+            return [*run]
+    return [replace(run[0], text="".join(map(_TEXT_OF, run)))]
 
 
 def one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:

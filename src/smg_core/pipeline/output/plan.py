@@ -9,7 +9,7 @@ import attrs
 from smg_core.pipeline.output.echo import Echo
 from smg_core.pipeline.prompt.conformance import Check, OnViolation
 from smg_core.tokenizer.base import Tokenizer
-from smg_parsers import Piece
+from smg_parsers import Piece, Reasoning, Text
 
 __all__ = ["OutputParser", "OutputPlan"]
 
@@ -22,6 +22,8 @@ class OutputParser(Protocol):
 
     @property
     def call_over(self) -> bool: ...
+
+    def plain(self, text: str, /) -> type[Text | Reasoning] | None: ...
 
     def feed(self, text: str, /) -> Sequence[Piece]: ...
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 
 from smg_core.engines.base import EngineOutput
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineGarbled, ReadingFailed, SmgError
 from smg_core.events import (
     Event,
     Finished,
@@ -29,6 +29,8 @@ from smg_core.tokens import told_count
 __all__ = ["OutputProcessor"]
 
 
+_SPEAK = (__package__ or "", "smg_core.pipeline.prompt.conformance")
+"""The modules that say what is wrong with an engine's output."""
 _RECENT = 64  # ids that wait until they are kept together, 4 bytes each
 
 
@@ -119,8 +121,8 @@ class OutputProcessor:
         )
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
-        """The events that follow from `outputs`. Raises a WorkerError if the engine failed or broke its protocol; `rest` then
-        holds the events before the error."""
+        """The events that follow from `outputs`. Raises a WorkerError if the engine failed or broke its protocol, and
+        ReadingFailed where a parser or a detokeniser raises such an error; `rest` then holds the events before the error."""
         events: list[Event] = []
         recent = self._recent
         try:
@@ -152,9 +154,11 @@ class OutputProcessor:
                         alone.take_one(output.ids, events)
                     continue
                 self._feed_choices(output, events)
-        except SmgError:
+        except SmgError as error:
             self.rest = events
-            raise
+            if _said_here(error):
+                raise
+            raise ReadingFailed.hiding(error) from error
         return events
 
     @property
@@ -253,3 +257,12 @@ class OutputProcessor:
             cached_tokens=min(self.cached_tokens, self.prompt_tokens),
             reasoning_tokens=(0 if self._resumed else self._engine_reasoning) or reasoning,
         )
+
+
+def _said_here(error: SmgError) -> bool:
+    """Whether the error says what it says of the engine: it was raised by the code that looks for that, not by a part that reads
+    text (a parser, a detokeniser), which knows nothing of engines."""
+    raised = error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    return raised is None or str(raised.tb_frame.f_globals.get("__name__", "")).startswith(_SPEAK)

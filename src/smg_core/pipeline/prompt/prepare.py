@@ -263,7 +263,7 @@ def offered(request: GenerationRequest) -> Sequence[Tool]:
 def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: GivenUp | None = None) -> EncodeReport:
     """The prompt's ids. Takes up to seconds of CPU for long new text; raises ClientGone when `given_up` says that the client has
     left. `salt` keeps tenants apart in the caches."""
-    if isinstance(prompt, TokenIds):
+    if not isinstance(prompt, Prompt):
         return EncodeReport(prompt, 0)
     if model.tokenizer is None:
         return EncodeReport(TokenIds(), len(prompt.text))

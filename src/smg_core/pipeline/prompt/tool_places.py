@@ -11,9 +11,14 @@ from contextlib import contextmanager
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest, HostedTool
 
-__all__ = ["naming_places_of"]
+__all__ = ["has_other_places", "naming_places_of"]
 
 _PLACE = re.compile(r"(tools|messages)\[(\d+)\](.*)")
+
+
+def has_other_places(request: GenerationRequest) -> bool:
+    """Whether the request that is run may have tools in other places than `request`."""
+    return bool(request.tools) and any(isinstance(tool, HostedTool) for tool in request.tools)
 
 
 @contextmanager

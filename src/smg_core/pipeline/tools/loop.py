@@ -74,7 +74,7 @@ def respond_with_tools(
     approved: Sequence[AskedCall] = (),
     refused: Sequence[AskedCall] = (),
     can_ask: bool = False,
-) -> Flow[None]:
+) -> Flow[object]:
     """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
     for `looped`."""
     if not has_hosted_tools(request):

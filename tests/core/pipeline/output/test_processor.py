@@ -134,6 +134,9 @@ class Quiet:
 
     waiting = 0
 
+    def plain(self, text: str, /) -> type[Text] | None:
+        return Text if text else None
+
     def feed(self, text: str, /) -> Sequence[Piece]:
         return [Text(text)]
 

@@ -71,6 +71,10 @@ _UNSUPPORTED = ("prompt", "moderation", "access_programs")
 _NO_SUMMARIES: Mapping[str, tuple[Said, ...]] = {}
 
 
+_LOADED = frozenset({"item_reference", "compaction"})
+"""The types of items that stand for something that has to be loaded."""
+
+
 class ResponsesRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what the encoders and the store need.
 
@@ -106,15 +110,15 @@ class ResponsesRequest(Struct, frozen=True):
     @property
     def store(self) -> bool:
         """Whether the response is kept; it is unless the client says otherwise."""
-        return self.history.store is not False
+        return self.generation.history.store is not False
 
     @property
     def waits_for_history(self) -> bool:
         """Whether items have to be loaded before the request is whole."""
-        history = self.history
+        history = self.generation.history
         if history.previous_id is not None or history.conversation_id is not None:
             return True
-        return any(item_type(item) in ("item_reference", "compaction") for item in self.items)
+        return not _LOADED.isdisjoint(map(item_type, self.items))
 
     @property
     def summarized(self) -> bool:

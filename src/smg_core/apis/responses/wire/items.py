@@ -256,14 +256,14 @@ class _Reader:
         ordered = [each for turn in self._turns for each in (turn, *turn.results)]
         kept = [turn for turn in ordered if turn.parts]
         return ReadInput(
-            tuple(turn.message() for turn in kept),
-            tuple((turn.at, tuple(turn.places)) for turn in kept),
+            tuple([turn.message() for turn in kept]),
+            tuple([(turn.at, tuple(turn.places)) for turn in kept]),
             tuple(self._tools),
             self._update,
             self._compact,
             tuple(self._approved.values()),
             frozenset(self._listed),
-            tuple(call for call in self._refused.values() if call.id not in self._heard),
+            tuple([call for call in self._refused.values() if call.id not in self._heard]),
         )
 
     def _place(self, order: int) -> str:
@@ -282,6 +282,8 @@ class _Reader:
 
     def _settle(self, at: str) -> None:
         """A turn of the user begins, or the input ends: calls before it have their outputs, or were cut off."""
+        if not self._open:
+            return
         for call_id, call in self._open.items():
             if not call.cut:
                 raise InvalidRequest(f"No tool output found for function call {call_id[:80]}.", param=call.at)

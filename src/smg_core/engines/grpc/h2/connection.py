@@ -129,7 +129,7 @@ class Connection:
         Raises WorkerGone when the connection takes no new calls, WorkerBusy when the queue is full, InternalError for
         metadata that may not be sent.
         """
-        if not self.usable:
+        if self.draining or self.failure is not None:
             raise self.failure or WorkerGone("The engine is shutting down.", detail="GOAWAY received")
         if metadata:
             check_metadata(metadata, self.limits.metadata_bytes)
@@ -199,17 +199,29 @@ class Connection:
 
     def receive(self, data: bytes) -> None:
         """Handle the bytes of one read of the socket, and push the messages in them. Output it causes is left for `take`."""
+        if self.failure is not None:
+            return
         self._alive.heard = self._receiving = True
         try:
             self._read(data)
+            ready, self._ready = self._ready, []
+            if ready:
+                self.answers += 1
+                self._idle = self._alive.quiet_pings = 0
+            for stream in ready:  # one push for each receiver
+                batch, stream.batch = stream.batch, None
+                if batch is not None and not stream.done:
+                    try:
+                        stream.push(batch)
+                    except Exception as fault:  # noqa: BLE001  # other calls are on this connection
+                        self._finish(stream, ReadingFailed.of(fault), Code.CANCEL)
         except ProtocolError as fault:
             self._fail(fault)
         finally:
             self._receiving = False
 
     def _read(self, data: bytes) -> None:
-        if self.failure is not None:
-            return
+        """Cut the frames of one read, and the messages out of them."""
         if self._rest:
             data = self._rest + data
         at, size, taken = 0, len(data), 0
@@ -243,27 +255,9 @@ class Connection:
             at = end
             fast = self._block is None
         self._rest = data[at:] if at < size else b""
-        if ready:
-            self._flush()
         self._window -= taken
         if self._window < self._low_window:
             self._use_window(0)
-
-    def _flush(self) -> None:
-        """Push the messages of this read, with one call per receiver."""
-        ready, self._ready = self._ready, []
-        self.answers += 1
-        self._idle = 0
-        self._alive.quiet_pings = 0
-        for stream in ready:
-            batch = stream.batch
-            if batch is not None:
-                stream.batch = None
-                if not stream.done:
-                    try:
-                        stream.push(batch)
-                    except Exception as fault:  # noqa: BLE001  # other calls are on this connection
-                        self._finish(stream, ReadingFailed.of(fault), Code.CANCEL)
 
     def _use_window(self, size: int) -> None:
         """Account for `size` bytes of the connection's window, and grant them anew when half is used."""
@@ -361,7 +355,8 @@ class Connection:
             at += 5
         if at > end:
             raise ProtocolError(Code.FRAME_SIZE_ERROR, "a HEADERS frame too short for its flags")
-        self._stream_of(number)
+        if number not in self._streams:
+            self._stream_of(number)
         if flags & wire.END_HEADERS:
             self._on_block(number, flags, data[at:end])
         else:
@@ -504,7 +499,7 @@ class Connection:
         self._pump()
 
     def _pump(self) -> None:
-        if self.sender.pump():
+        if self.sender.unsent and self.sender.pump():
             self._idle = 0
 
     # --------------------------------------------------------------------------------------------- calls come and go

@@ -17,7 +17,8 @@ _PUMP_BYTES = 256 * 1024  # bytes of request bodies made ready before the socket
 
 
 class Sender:
-    """The sending half. `writable` is cleared by the owner while its socket is full."""
+    """The sending half. `writable` is cleared by the owner while its socket is full; `unsent` are the calls, by stream id,
+    of which some of the body is still to be put out."""
 
     def __init__(self) -> None:
         self.out: list[bytes] = []
@@ -26,7 +27,7 @@ class Sender:
         self._initial_window = _DEFAULT_WINDOW
         self._max_frame = MAX_FRAME
         self._table_update = b""
-        self._unsent: dict[int, H2Stream] = {}
+        self.unsent: dict[int, H2Stream] = {}
 
     def open(self, stream: H2Stream) -> None:
         """Write a call's headers, and as much of its body as the windows allow, to the output. `stream.id` is set."""
@@ -38,7 +39,7 @@ class Sender:
             flags = wire.END_HEADERS if at + limit >= len(block) else 0
             out.append(wire.frame(kind, flags, stream.id, block[at : at + limit]))
         size = len(stream.body) + len(stream.rest)
-        if self.writable and not self._unsent and size <= min(limit, self._window, stream.send_window):
+        if self.writable and not self.unsent and size <= min(limit, self._window, stream.send_window):
             self._window -= size
             out += (wire.frame_head(size, wire.DATA, wire.END_STREAM, stream.id), bytes(stream.body))
             if stream.rest:
@@ -46,20 +47,20 @@ class Sender:
             stream.body, stream.rest = b"", NOTHING
         else:
             stream.body = memoryview(stream.body)
-            self._unsent[stream.id] = stream
+            self.unsent[stream.id] = stream
             self.pump()
 
     def forget(self, stream: H2Stream) -> bool:
         """Send no more of a call; returns whether some of it was unsent."""
         stream.body, stream.rest = b"", NOTHING
-        return self._unsent.pop(stream.id, None) is not None
+        return self.unsent.pop(stream.id, None) is not None
 
     def pump(self) -> bool:
         """Put out more of the bodies that wait, a frame of each in turn and `_PUMP_BYTES` in all; returns whether any moved."""
         budget = _PUMP_BYTES
-        while self._unsent and self.writable and budget > 0:
+        while self.unsent and self.writable and budget > 0:
             before = budget
-            for stream in list(self._unsent.values()):
+            for stream in list(self.unsent.values()):
                 size = min(len(stream.body), stream.send_window, self._window, self._max_frame)
                 if size > 0 and budget > 0:
                     self._piece(stream, size)
@@ -75,9 +76,9 @@ class Sender:
         stream.send_window -= size
         self._window -= size
         last = not stream.body
-        del self._unsent[stream.id]
+        del self.unsent[stream.id]
         if not last:
-            self._unsent[stream.id] = stream  # behind the others
+            self.unsent[stream.id] = stream  # behind the others
         self.out += (wire.frame_head(size, wire.DATA, wire.END_STREAM if last else 0, stream.id), bytes(piece))
 
     def grant(self, stream: H2Stream | None, increment: int) -> bool:

@@ -203,4 +203,6 @@ def outcome(stream: H2Stream, head: HeaderBlock) -> SmgError | None:
         return protocol_broken("ended the answer without a status")
     if head.grpc == 0 and stream.need:
         return protocol_broken("ended in the middle of a message")
+    if head.grpc == 0:
+        return None
     return error_from_status(head.grpc, percent_decode(head.message))

@@ -132,10 +132,12 @@ class _Link(asyncio.Protocol):
         transport, connection = self._transport, self.connection
         if transport is None:
             return
-        while data := connection.take():
-            transport.write(data)
-            if connection.sender.writable:
-                connection.sender.pump()
+        sender = connection.sender
+        while self._out:
+            transport.write(connection.take())
+            if sender.writable:
+                if sender.unsent:
+                    sender.pump()
             elif transport.get_write_buffer_size() > self._limits.unread_bytes:
                 self.abandon(EngineGarbled("The engine stopped reading.", detail=f"{self._target} reads nothing"))
                 return

@@ -23,7 +23,8 @@ class WaitingCalls(CallQueue[H2Stream]):
 
     def sends_now(self, call: H2Stream, used: int, most: int) -> bool:
         """Whether a new call need not wait, with `used` streams in use of `most`."""
-        return self._has_stream(call, used, most) and not (self.questions if call.question else len(self))
+        waiting = self._questions or (self._others and not call.question)
+        return not waiting and self._has_stream(call, used, most)
 
     def next(self, used: int, most: int) -> H2Stream | None:
         """Remove the call that is to be sent now, with `used` streams in use of `most`; None where there is none."""

@@ -1,0 +1,85 @@
+"""A prefix that many ask for spreads: what a copy of it costs falls with the copies there are, until every worker has one."""
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.routing.candidates import Seen, asking
+
+from smg_core.routing.cache_aware import CacheAware
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.standing import Standing, least_to_pay, price_of_a_copy
+
+PREFIX = list(range(2000))
+
+
+@given(st.integers(2, 300).flatmap(lambda places: st.tuples(st.integers(1, places), st.just(places))))
+def test_a_copy_costs_no_more_than_its_holders_are_above_their_fair_share(counts: tuple[int, int]) -> None:
+    holders, places = counts
+    price = price_of_a_copy(holders, places)
+
+    assert 0.0 <= price <= 1.0
+    assert price <= (places - holders) / holders + 1e-12
+    assert holders == 1 or price <= 1.0 / holders**0.5
+
+
+def test_a_copy_has_its_whole_price_where_one_worker_has_the_tokens_and_none_where_all_have() -> None:
+    assert [price_of_a_copy(1, places) for places in (1, 2, 8, 64)] == [1.0] * 4
+    assert [price_of_a_copy(places, places) for places in (2, 8, 64)] == [0.0] * 3
+
+
+@given(st.lists(st.integers(0, 500), min_size=1, max_size=9), st.integers(0, 100))
+def test_each_token_is_paid_once_by_every_place_that_lacks_it(gains: list[int], more: int) -> None:
+    tokens = max(gains) + more
+    expected = [
+        sum(
+            1.0 if at >= max(gains) else price_of_a_copy(sum(each > at for each in gains), len(gains))
+            for at in range(gain, tokens)
+        )
+        for gain in gains
+    ]
+
+    assert least_to_pay(gains, tokens) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 24])
+@pytest.mark.parametrize("seconds", [2.0, 6.0])
+def test_a_prefix_that_all_requests_have_reaches_every_worker(count: int, seconds: float) -> None:
+    """Three requests a second for each worker, which take so many seconds each; nothing ever waits to be read."""
+    policy = CacheAware(RoutingConfig(block_tokens=16), random.Random(3))
+    busy, chosen = dict.fromkeys(range(count), 0), [0] * count
+    under_way: deque[tuple[float, int]] = deque()
+    requests = 3 * count * 60
+    for number in range(requests):
+        now = number / (3 * count)
+        while under_way and under_way[0][0] <= now:
+            busy[under_way.popleft()[1]] -= 1
+        workers = [Seen(f"w{at}", in_flight=busy[at]) for at in range(count)]
+        at = int(policy.pick(workers, asking([*PREFIX, number], now=now)).worker.name[1:])
+        busy[at] += 1
+        under_way.append((now + seconds, at))
+        chosen[at] += number > requests / 2
+
+    assert min(chosen) > 0.5 * sum(chosen) / count
+
+
+def test_in_a_busy_fleet_a_copy_costs_nearly_its_whole_price_but_for_a_worker_that_has_nothing_to_do() -> None:
+    standing = Standing(RoutingConfig(balance_s=1.0))
+    standing.note(1000)
+    workers = [Seen("a", in_flight=9, prefill_tokens=5000), Seen("b", in_flight=9, prefill_tokens=5000), Seen("c")]
+    for second in range(30):
+        standing.of(workers, float(second))
+    one, two, idle = standing.spare(workers)
+
+    assert one == two < 0.01
+    assert idle > 0.99
+
+
+def test_in_a_calm_fleet_a_copy_is_worth_it_anywhere() -> None:
+    standing = Standing(RoutingConfig(balance_s=1.0))
+    for second in range(30):
+        standing.of([Seen("a", in_flight=3), Seen("b", in_flight=3)], float(second))
+
+    assert standing.spare([Seen("a"), Seen("b")]) == [1.0, 1.0]
