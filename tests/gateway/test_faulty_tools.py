@@ -3,14 +3,22 @@
 import json
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from tests.gateway.conftest import House, over_http
+from tests.gateway.fleet import CALM
+from tests.gateway.test_chat_workers import Row, in_a_row
+from tests.gateway.test_media_of_earlier_turns import prompt
+from tests.gateway.vision_models import llava
 from tests.mcp_servers.peers import FAULTY
 
 from smg_core import Config
+from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import McpConfig
+from smg_core.workers.settings import WorkersConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
 
@@ -68,6 +76,27 @@ async def test_a_picture_that_cannot_be_read_is_told_in_words_and_the_response_g
     (blurred,) = await outcomes(house, calls("blur"))
     assert blurred["error"] is None
     assert "image/png that cannot be read" in json.dumps(blurred["output"])
+
+
+@pytest.mark.parametrize("reading", ["here", "by a server behind"])
+async def test_a_picture_of_a_tool_that_is_damaged_has_a_note_in_its_place(tmp_path: Path, reading: str) -> None:
+    server = {"name": "bad", "protocol": "stdio", "command": sys.executable, "args": [str(FAULTY), str(tmp_path / "l")]}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"servers": [server]}))
+    simulator = SimulatorConfig(model_folder=str(llava(tmp_path / "model")))
+    parser = ModelConfig(parser="hermes")
+    config = attrs.evolve(CALM, mcp=McpConfig(config=str(file)), model=parser)
+    far = Config(workers=WorkersConfig(dialect="vllm"), model=parser)
+    called = Reply('<tool_call>\n{"name": "bad__tear", "arguments": {}}\n</tool_call>')
+    async with (
+        in_a_row(simulator, config=config, far_config=far)
+        if reading != "here"
+        else over_http(simulator, config=attrs.evolve(config, workers=far.workers))
+    ) as house:
+        (torn,) = await outcomes(house, called)
+        said = prompt(house.far if isinstance(house, Row) else house)
+    assert torn["error"] is None
+    assert "[Here was a picture that cannot be shown.]" in said
 
 
 async def test_a_tool_that_came_later_is_offered_in_the_next_response(house: House) -> None:

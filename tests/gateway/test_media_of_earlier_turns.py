@@ -200,6 +200,8 @@ def media() -> Iterator[tuple[str, Any]]:
         yield MESSAGES, {"type": "image", "source": {"type": "url", "url": url}}
         yield GEMINI, {"fileData": {"fileUri": url, "mimeType": "image/png"}}
         yield INTERACTIONS, {"type": "image", "uri": url}
+    inner = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": GOOD}}
+    yield MESSAGES, {"type": "document", "source": {"type": "content", "content": [inner]}}
     yield CHAT, {"type": "file", "file": {"file_id": "file-1"}}
     yield RESPONSES, {"type": "input_file", "file_id": "file-1"}
     yield RESPONSES, {"type": "input_image", "file_id": "file-1"}

@@ -289,6 +289,12 @@ MODELS += [
     for version in ("v1", "v1beta1")
     for within in ("", "projects/{project}/locations/{location}/")
 ]
+MODELS += [
+    f"/{version}/projects/{{project}}/locations/{{location}}/{own}/{{model:path}}"
+    for version in ("v1", "v1beta1")
+    for own in ("models", "endpoints")
+]
+MODELS.append("/v1beta1/models/{model:path}")
 SEALED |= {
     f"POST {model}:{verb}" for model in MODELS for verb in ("generateContent", "streamGenerateContent", "countTokens")
 }
@@ -323,6 +329,14 @@ WITHOUT_IDS = {
     *("POST /v1/conversations", "POST /v1/files", "POST /v1/messages/batches"),  # each makes a new object
     *("GET /", "GET /v1/models", "GET /v1beta/models", "GET /v1alpha/models", "GET /openapi.json", "GET /docs"),
     *("GET /v1/models/{model:path}", "GET /v1beta/models/{model:path}", "GET /v1alpha/models/{model:path}"),
+    *(
+        f"GET /{version}/{place}models{one}"
+        for version in ("v1", "v1beta1")
+        for within in ("", "projects/{project}/locations/{location}/")
+        for place in (f"{within}publishers/{{publisher}}/", within)
+        for one in ("", "/{model:path}")
+    ),
+    "GET /v1/usage",  # names nothing; whose accounts it shows is what tests/gateway/test_usage.py tries
     *("GET /health", "GET /readiness", "GET /liveness"),
 }
 """The routes that know nothing of what a tenant has."""

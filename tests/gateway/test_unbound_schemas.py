@@ -27,6 +27,7 @@ SCHEMAS: dict[str, Body] = {
         **an_object(type="number", minimum=1, exclusiveMinimum=True),
         "$schema": "http://json-schema.org/draft-04/schema#",
     },
+    "draft 3": {"type": "object", "properties": {"a": {"type": "any", "required": True}}},
     "refers elsewhere": an_object(**{"$ref": "https://example.com/x.json"}),
 }
 HI: Any = [{"role": "user", "content": "Hi"}]

@@ -41,7 +41,9 @@ async def test_an_answer_a_stream_and_a_count_come_at_the_paths_of_vertex_ai(
     house: House, how: str, version: str | None
 ) -> None:
     async with client(house, how, version) as google:
-        for model in ("sim", "publishers/google/models/sim"):
+        names = ["sim", "publishers/google/models/sim", (await google.models.get(model="models/sim")).name]
+        for model in (*names, *(["projects/p/locations/eu-west1/endpoints/sim"] if how == "a project" else [])):
+            assert model
             house.engine.say(Reply("one two"), Reply("three"))
             whole = await google.models.generate_content(model=model, contents="x")
             assert whole.text == "one two"

@@ -82,9 +82,14 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
                 },
                 message("assistant", text("a", "output_text"), {"type": "refusal", "refusal": "n"}),
                 {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "status": "completed"},
-                {"type": "function_call_output", "call_id": "c1", "output": [text("o", "input_text")]},
-                {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "x"},
-                {"type": "custom_tool_call_output", "call_id": "c2", "output": "x"},
+                {
+                    "type": "function_call_output",
+                    "call_id": "c1",
+                    "output": [text("o", "input_text")],
+                    "status": "completed",
+                },
+                {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "x", "status": "completed"},
+                {"type": "custom_tool_call_output", "call_id": "c2", "output": "x", "status": "completed"},
                 {"type": "tool_search_call", "call_id": "t1", "arguments": {}, "execution": "client"},
                 {
                     "type": "tool_search_output",

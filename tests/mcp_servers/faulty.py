@@ -26,6 +26,7 @@ TOOLS = {
         "progress",
         "lie",
         "blur",
+        "tear",
         "faint",
         "grow",
         "Echo",
@@ -158,6 +159,9 @@ CALLS = {
     "grow": grow,
     "blur": lambda request, arguments: answer(
         request, {"content": [{"type": "image", "mimeType": "image/png", "data": "\u00e9"}]}
+    ),
+    "tear": lambda request, arguments: answer(
+        request, {"content": [{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAE="}]}
     ),
     "lie": lambda request, arguments: answer(request, text("a lie", structuredContent={"n": "no number"})),
     "added": lambda request, arguments: answer(request, text("I am new")),

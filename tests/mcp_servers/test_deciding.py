@@ -22,7 +22,7 @@ from smg_mcp.records.settings import ArgumentMapping, InventorySettings, McpLimi
 from smg_mcp.sessions.pool import digest_of_credentials
 from smg_mcp.sessions.results import outcome_of
 from smg_mcp.transport.screening import ProtocolBreach, Screen
-from smg_mcp.transport.strict_json import AmbiguousJson, strict_object
+from smg_mcp.transport.strict_json import AmbiguousJson, strict_object, whole_characters
 from smg_mcp.transport.wire import _EventLines
 
 # ------------------------------------------------------------------------------------------------------------------- names
@@ -90,6 +90,13 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_is_not_ambiguous_is_read_as_it_is(value: Any) -> None:
     assert strict_object(json.dumps({"jsonrpc": "2.0", "value": value}), 100)["value"] == value
+
+
+@given(st.lists(st.sampled_from(["\\", "\ud83d", "\ude00", "u", "d83d", "é", '"', "\\ud800"]), max_size=9))
+def test_a_half_of_a_character_becomes_the_sign_for_it_and_all_else_stays(pieces: list[str]) -> None:
+    text = json.loads(json.dumps("".join(pieces)))  # two halves side by side are one character
+    found = json.loads(whole_characters(json.dumps(text).encode()))
+    assert found == "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in text)
 
 
 EVENT = st.sampled_from(

@@ -337,6 +337,22 @@ async def test_a_tool_with_an_ambiguous_name_is_never_offered(kind: str, pair: s
             await tools.tools()
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_half_a_character_costs_no_tool_but_the_one_that_is_named_with_it(kind: str) -> None:
+    half = {"inputSchema": {"type": "object", "properties": {"\ud83d": {}}}}
+    listed = [{**TOOL, "description": "cut \ud83d"}, {**TOOL, "name": "\ud83d"}, {"name": "half", **half}]
+
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        if message.get("method") == "server/discover":
+            return 200, [JSON], result(message, START["server/discover"])
+        text = result(message, {**START["tools/list"], "tools": listed})
+        return 200, [("content-type", kind)], b"data: " + text + b"\n\n" if "event" in kind else text
+
+    async with wrong(reply, True) as tools:
+        (tool,) = await tools.tools()
+    assert (tool.tool, tool.description) == ("add", "cut \ufffd")
+
+
 async def test_twenty_megabytes_over_http_are_not_kept() -> None:
     bounds = {"limits": {"message_bytes": 100_000}}
     async with wrong(lambda message: (200, [JSON], b"x" * 20_000_000), settings=bounds) as tools:

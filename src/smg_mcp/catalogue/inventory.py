@@ -103,8 +103,8 @@ def plain_tool(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_text(value: str) -> bool:
-    """Whether a string has no half of a character, which no answer could carry."""
-    return value.isascii() or _as_text(value) == value
+    """Whether a string has no half of a character, which no answer could carry, nor the sign that was put in place of one."""
+    return value.isascii() or ("\ufffd" not in value and _as_text(value) == value)
 
 
 def _as_text(value: str) -> str:

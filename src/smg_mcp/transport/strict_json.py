@@ -5,9 +5,15 @@ takes the first of two keys and one that takes the last would see two different 
 """
 
 import json
+import re
 from typing import Any
 
-__all__ = ["AmbiguousJson", "NoObject", "strict_object"]
+__all__ = ["AmbiguousJson", "NoObject", "strict_object", "whole_characters"]
+
+_HALF = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""An escaped backslash, two halves of one character, or (the group) a half alone."""
 
 
 class AmbiguousJson(ValueError):
@@ -16,6 +22,14 @@ class AmbiguousJson(ValueError):
 
 class NoObject(AmbiguousJson):
     """A text that is no JSON, or none of an object."""
+
+
+def whole_characters(text: bytes) -> bytes:
+    """The JSON with a sign for what cannot be read in place of each half of a character: servers in JavaScript write halves where
+    they cut a text, and readers refuse the whole message for one."""
+    if b"\\ud" not in text and b"\\uD" not in text:
+        return text
+    return _HALF.sub(lambda found: b"\\ufffd" if found[1] else found[0], text)
 
 
 def strict_object(text: str | bytes, depth: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from smg_mcp.records.errors import McpForbidden, McpRefused
 from smg_mcp.records.settings import EgressSettings, McpLimits, ProxySettings
 from smg_mcp.transport.egress import McpUrlRules
 from smg_mcp.transport.origin import Direct, OriginConnections, ThroughProxy
-from smg_mcp.transport.strict_json import AmbiguousJson, strict_object
+from smg_mcp.transport.strict_json import AmbiguousJson, strict_object, whole_characters
 
 __all__ = ["GuardedTransport", "TokenGiver", "WireFault"]
 
@@ -211,6 +211,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             raise _Unusable(_status_fault(response))
         if kind == "application/json" and rpc_id is not None:
             await self.checked(content, rpc_id)
+            content = whole_characters(content)
         headers = [(k, v) for k, v in response.headers.raw if k.lower() not in _LENGTHS]
         return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
@@ -312,7 +313,7 @@ class _Events(httpx2.AsyncByteStream):
                 for event, data in lines.fed(chunk):
                     if data:
                         await self._wire.checked(data, self._rpc_id)
-                    yield event
+                    yield whole_characters(event)
         except _Unusable as unusable:
             if self._rpc_id is not None:
                 text = self._wire.error_text(self._rpc_id, unusable.fault)

@@ -65,8 +65,10 @@ VERSIONS = ("v1", "v1beta", "v1alpha")
 _VERTEX = ("v1", "v1beta1")
 """The versions of Vertex AI, whose paths name who publishes a model, and may name a project and a location."""
 _PUBLISHER = "publishers/{publisher}/"
-_PUBLISHED = f"{_PUBLISHER}models/{{model:path}}"
-_WITHIN = ("", "projects/{project}/locations/{location}/")
+_PROJECT = "projects/{project}/locations/{location}/"
+_WITHIN = ("", _PROJECT)
+_ASKED = (f"{_PUBLISHER}models", f"{_PROJECT}{_PUBLISHER}models", f"{_PROJECT}models", f"{_PROJECT}endpoints", "models")
+"""Where Vertex AI's models are asked: publishers', and a project's own by their names and by those of their endpoints."""
 
 
 _CONTENTS: JsonObject = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
@@ -158,9 +160,10 @@ def gemini_routes(services: Services) -> list[Route[Endpoint]]:
     )
     places = [(version, "models/{model:path}", version) for version in VERSIONS]
     places += [
-        (f"{version}_vertex{number or ''}", f"{within}{_PUBLISHED}", version)
+        (f"{version}_vertex{number or ''}", f"{place}/{{model:path}}", version)
         for version in _VERTEX
-        for number, within in enumerate(_WITHIN)
+        for number, place in enumerate(_ASKED)
+        if version not in VERSIONS or place != "models"
     ]
     for name, place, version in places:
         for verb, handler, about in verbs:

@@ -31,7 +31,7 @@ from smg_core.request import (
     ToolResult,
 )
 from smg_core.wire.decoding import brief, check_depth, explained
-from smg_core.wire.documents import document_text, inline_file
+from smg_core.wire.documents import document_text, faulty, inline_file
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["BILLING", "Conversation", "Place", "check_calls", "mark_of"]
@@ -267,7 +267,8 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
         content = source.content
         if not isinstance(content, str):
             if any(not isinstance(each, wire.TextBlock) for each in content):
-                raise _invalid(f"{at}.source.content", "Only text is taken inside a document.")
+                fault = _invalid(f"{at}.source.content", "Only text is taken inside a document.")
+                return File(faulty(fault), cache=mark_of(block.cache_control), title=block.title, context=block.context)
             content = "\n\n".join(_text_of(each) for each in content)
         text = content
     else:

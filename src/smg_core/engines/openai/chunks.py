@@ -100,12 +100,14 @@ class DeltaWire(Struct, gc=False):
 
 
 class ChoiceWire(Struct, gc=False):
-    """A choice without an index is the first. `message` is the whole one of an answer that is no stream. `stop_reason` (vLLM,
-    ours) and `matched_stop` (SGLang) say which stop string or token ended the choice."""
+    """A choice without an index is the first. `message` is the whole one of an answer that is no stream, `text` that of servers
+    that answer in words of Completions. `stop_reason` (vLLM, ours) and `matched_stop` (SGLang) say which stop string or token
+    ended the choice."""
 
     index: int | None = None
     delta: DeltaWire | None = None
     message: DeltaWire | None = None
+    text: str | None = None
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     matched_stop: int | str | None = None

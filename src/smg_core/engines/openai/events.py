@@ -191,6 +191,7 @@ class _Choice:
     __slots__ = (
         "_calls",
         "_held",
+        "_in_deltas",
         "_index",
         "_learnt",
         "_most_calls",
@@ -205,6 +206,7 @@ class _Choice:
         self.finished = False
         self._learnt = learnt
         self._refused = False
+        self._in_deltas = False
         self._index = index
         self._room = room
         self._most_calls = most_calls
@@ -215,13 +217,25 @@ class _Choice:
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
         """Take in one chunk of this choice. Raises `EngineGarbled`."""
-        delta = wire.delta or wire.message
+        delta = self._said_by(wire)
         if delta is not None:
             if delta.images or delta.audio:
                 raise EngineGarbled("The engine answered with a picture or a recording, which cannot be passed on.")
             self._delta(delta, wire, events)
         if wire.finish_reason and not self.finished:
             self._finish(wire, events)
+
+    def _said_by(self, wire: ChoiceWire) -> DeltaWire | None:
+        """The piece that the chunk brings. Some servers say the whole message again at the end of a stream: it is read where no
+        delta has said anything."""
+        delta = wire.delta
+        if not self._in_deltas and delta is not None:
+            self._in_deltas = _says_something(delta)
+        if wire.message is not None and not self._in_deltas:
+            return wire.message
+        if delta is None and wire.message is None and wire.text:
+            return DeltaWire(content=wire.text)
+        return delta
 
     def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
         index = self._index
@@ -473,6 +487,7 @@ class ChatDecoder:
 
 
 _CHUNKS = msgspec.json.Decoder(Chunk)
+_SAYING = tuple(field.name for field in msgspec.structs.fields(DeltaWire))
 
 
 # --------------------------------------------------------------------------------------------------------- small parts
@@ -488,6 +503,11 @@ def _call_fields(wire: CallWire) -> tuple[str | None, str | None, bool]:
             arguments = msgspec.json.encode(arguments).decode()
         return wire.function.name, arguments, False
     return None, None, False
+
+
+def _says_something(delta: DeltaWire) -> bool:
+    """Whether a piece has more than the role of who speaks."""
+    return any(getattr(delta, name) for name in _SAYING)
 
 
 def _parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:

@@ -78,7 +78,11 @@ class Terms(Struct, frozen=True):
 def respond(request: GenerationRequest, terms: Terms) -> Flow[object]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
     request = request if request.generate else prefilling(request)
-    return _finished(request, terms) if terms.retries.fallbacks else _turn(request, "", terms, finishes=True)
+    return (
+        _finished(request, terms)
+        if terms.retries.fallbacks or terms.notes
+        else _turn(request, "", terms, finishes=True)
+    )
 
 
 def _finished(request: GenerationRequest, terms: Terms) -> Flow[None]:

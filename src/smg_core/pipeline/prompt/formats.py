@@ -192,17 +192,22 @@ def holdable(schema: Mapping[str, Json]) -> bool:
 
 
 def legal(schema: Mapping[str, Json]) -> bool:
-    """Whether it is a schema of any draft, whatever it says of itself; a null is what is left out, as some clients write it."""
+    """Whether it is a schema of any draft, whatever it says of itself; a null is what is left out, as some clients write it, and
+    words of draft 3 say nothing: a property that is `required` itself, and the type `any`."""
     import jsonschema_rs
 
-    bare = _without_nulls(dict(schema))
+    bare = _bare(dict(schema))
     return isinstance(bare, dict) and any(jsonschema_rs.meta.is_valid({**bare, "$schema": draft}) for draft in _DRAFTS)
 
 
-def _without_nulls(value: Json) -> Json:
+def _bare(value: Json) -> Json:
     if isinstance(value, Mapping):
-        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {name: _bare(each) for name, each in value.items() if each is not None and not _of_draft_3(name, each)}
+    return [_bare(each) for each in value] if isinstance(value, list) else value
+
+
+def _of_draft_3(name: str, value: Json) -> bool:
+    return (name == "required" and isinstance(value, bool)) or (name == "type" and value == "any")
 
 
 def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:

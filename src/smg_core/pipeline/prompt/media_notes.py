@@ -14,7 +14,7 @@ from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.pipeline.prompt.media import media_of
 from smg_core.request import Audio, File, GenerationRequest, Image, Message, Part, Text, ToolResult, Video
 
-__all__ = ["all_noted", "noted_earlier", "without_faults"]
+__all__ = ["all_noted", "noted_answer", "noted_earlier", "without_faults"]
 
 T = TypeVar("T")
 
@@ -24,12 +24,22 @@ _KINDS = {Image: "picture", Audio: "recording", Video: "clip", File: "file"}
 
 def noted_earlier(request: GenerationRequest, error: SmgError) -> GenerationRequest | None:
     """The request with a note in place of the medium that `error` refuses; None where that is none, or of the current turn."""
+    return _noted(request, error, range(_current(request.messages)))
+
+
+def noted_answer(request: GenerationRequest, error: SmgError, first: int) -> GenerationRequest | None:
+    """The request with a note in place of the medium that `error` refuses, where a tool that ran here answered with it: in the
+    messages from `first` on. None where that is none."""
+    return _noted(request, error, range(first, len(request.messages)))
+
+
+def _noted(request: GenerationRequest, error: SmgError, places: range) -> GenerationRequest | None:
     found = _PLACE.fullmatch(error.param or "")
     if found is None or not isinstance(error, InvalidRequest | UnsupportedParameter):
         return None
     place, order, inner = int(found[1]), int(found[2]), found[3]
     messages = request.messages
-    if place >= _current(messages):
+    if place not in places:
         return None
     parts = messages[place].parts
     part = parts[order] if order < len(parts) else None
@@ -57,11 +67,13 @@ def without_faults(request: GenerationRequest, *, notes: bool) -> GenerationRequ
     return request
 
 
-def all_noted(request: GenerationRequest) -> GenerationRequest | None:
-    """The request with notes in place of all media of earlier turns; None where they have none."""
+def all_noted(request: GenerationRequest, first: int | None = None) -> GenerationRequest | None:
+    """The request with notes in place of all media of earlier turns, or of all in the messages from `first` on; None where they
+    have none."""
     found = request
+    places = range(_current(request.messages)) if first is None else range(first, len(request.messages))
     for item in media_of(request.messages):
-        found = noted_earlier(found, InvalidRequest("", param=item.param)) or found
+        found = _noted(found, InvalidRequest("", param=item.param), places) or found
     return None if found is request else found
 
 

@@ -21,12 +21,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from smg_core.errors import EngineRejected, InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import NO_USAGE, Event, Finished, FinishReason, HostedEnd, HostedStart, Usage
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.answer.turn import CalledTool, Turn, TurnOutput
 from smg_core.pipeline.flow.flow import Terms, generate, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.prompt.media_notes import all_noted, noted_answer
 from smg_core.pipeline.prompt.tool_places import naming_places_of
 from smg_core.pipeline.tools.hosted import (
     Called,
@@ -210,7 +211,7 @@ def looped(
     names = _hosted(request, servers, offers)
     while True:
         with naming_places_of(request, partial(_server_place, current, offers)):
-            turn = yield from make_turn(current, names)
+            turn, current = yield from _turn_on_answers(current, terms, len(request.messages), names, make_turn)
         spent.usage += turn.usage
         ending = turn.finishes[0]
         if not turn.output.calls or ending.reason not in _ENDS or ending.stopped_by(request.sampling.stop):
@@ -238,6 +239,23 @@ def looped(
         if following is None:
             return _ended(turn, "length")
         current = following
+
+
+def _turn_on_answers(
+    request: GenerationRequest, terms: Terms, first: int, names: Container[str], make_turn: MakeTurn
+) -> Flow[tuple[Turn, GenerationRequest]]:
+    """A turn, and the request that it was made for: with a note in place of each medium that cannot be read and that a tool
+    answered with, in the messages from `first` on. It is no fault of the client's request."""
+    while True:
+        try:
+            return (yield from make_turn(request, names)), request
+        except InvalidRequest as error:
+            noted = noted_answer(request, error, first)
+            if noted is None and isinstance(error, EngineRejected) and not terms.answer.committed:
+                noted = all_noted(request, first)  # an engine does not say which one it rejects
+            if noted is None:
+                raise
+            request = noted
 
 
 def _with_answers(

@@ -625,7 +625,7 @@ def test_a_message_at_fault_is_refused_with_its_path(message, param):
         ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name"),
         ({"tool_choice": "maybe"}, "tool_choice"),
         ({"metadata": {str(n): "x" for n in range(17)}}, "metadata"),
-        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
         ({"metadata": {"a": "x" * 513}}, "metadata.a"),
         ({"reasoning_effort": "extreme"}, "reasoning_effort"),
         ({"verbosity": "chatty"}, "verbosity"),

@@ -57,6 +57,13 @@ HELLOS: dict[str, bytes] = {
     "[DONE] without a space": sse(HELLO, END, end="data:[DONE]\n\n"),
     "[DONE] with spaces behind it": sse(HELLO, END, end="data: [DONE]  \n\n"),
     "the last chunk without an empty line": sse(HELLO, END, end="").rstrip(),
+    "the whole message again at the end": sse(
+        chunk({"role": "assistant"}),
+        HELLO,
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]},
+    ),
+    "a message beside an empty delta": sse(chunk({"role": "assistant"}, "stop", message={"content": "Hello"})),
+    "text as of Completions": sse({"choices": [{"index": 0, "text": "Hello", "finish_reason": "stop"}]}),
     "more after [DONE]": sse(HELLO, END, end=DONE + 'data: {"choices":null}\n\n'),
     "CRLF": sse(HELLO, END).replace(b"\n", b"\r\n"),
     "CR": sse(HELLO, END).replace(b"\n", b"\r"),

@@ -146,6 +146,7 @@ class CustomCall(_Item):
     input: str
     namespace: Name | None = None
     id: ItemId | None = None
+    status: str | None = None
 
 
 class OutputItem(_Item):
@@ -155,6 +156,7 @@ class OutputItem(_Item):
     output: str | list[JsonObject]
     name: Name | None = None
     id: ItemId | None = None
+    status: str | None = None
 
 
 class ToolSearchCall(_Item):
@@ -181,6 +183,7 @@ class McpCall(_Item):
     error: Json = None
     approval_request_id: ItemId | None = None
     id: ItemId | None = None
+    status: str | None = None
 
 
 class McpApprovalRequest(_Item):

@@ -13,6 +13,7 @@ from smg_core.apis.responses.wire.decode import ResponsesRequest, continued, dec
 from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.apis.responses.wire.summaries import Said
 from smg_core.errors import InvalidRequest, SmgError
+from smg_core.pipeline.prompt.media_notes import without_faults
 from smg_core.request import (
     CustomTool,
     File,
@@ -48,7 +49,7 @@ def roles(request: ResponsesRequest) -> list[str]:
 
 def refusal(**fields: Any) -> SmgError:
     with pytest.raises(SmgError) as raised:
-        decode(**fields)
+        without_faults(decode(**fields).generation, notes=False)  # those of media are raised when the request is prepared
     return raised.value
 
 
