@@ -88,6 +88,7 @@ NO_LISTS = {
     "/v1/models",
     "/v1alpha/models",
     "/v1beta/models",
+    "/v1beta1/models",
     "/v1/files/{id}/content",
     "/v1/messages/batches/{id}/results",
     "/v1/usage",

@@ -225,7 +225,9 @@ async def test_however_many_ask_nothing_else_waits_for_a_thread_and_none_waits_f
     async with ledger_in(store, settings) as ledger, asyncio.timeout(30):
         ledger.add(ALICE, ONE)
         await ledger.flush()
-        long_text = "WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m LIMIT 40000000) SELECT count(*) FROM m"
+        long_text = (
+            "WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m LIMIT 40000000) SELECT count(*) FROM m"
+        )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LedgerStatements, "read", lambda *_: (long_text, ()))
             asking = [asyncio.create_task(ledger.read(ALL)) for _ in range(50)]

@@ -49,7 +49,9 @@ def roles(request: ResponsesRequest) -> list[str]:
 
 def refusal(**fields: Any) -> SmgError:
     with pytest.raises(SmgError) as raised:
-        without_faults(decode(**fields).generation, notes=False)  # those of media are raised when the request is prepared
+        without_faults(
+            decode(**fields).generation, notes=False
+        )  # those of media are raised when the request is prepared
     return raised.value
 
 
