@@ -64,6 +64,28 @@ CONSTANTS: dict[str, str] = {
     "idempotency.answering._LOOK_S": "how soon a waiting request sees what another process has kept, and how often it asks",
     "idempotency.recording.LARGE": "what is digested or encoded within a millisecond",
     "idempotency.answering._WRITTEN": "the size of a write, of an answer that is kept whole",
+    "batches.queue._BYTES_A_TOKEN": "what a prompt is reckoned as before it is read",
+    **dict.fromkeys(
+        ("commands.usage._BAR", "commands.usage._PAGE"), "what a screen shows, and what is asked for at a time"
+    ),
+    **dict.fromkeys(("ledger.accounts.HOUR_S", "ledger.queries._MICRO"), "a unit"),
+    "ledger.accounts._MOST": "beyond any request: a sum has 64 bits in every store",
+    "ledger.keeping._AT_ONCE": "accounts of one batch, which is written within some milliseconds",
+    **dict.fromkeys(("ledger.keeping._SECRET_BYTES", "ledger.keeping._HASH_BYTES"), HASHED),
+    "ledger.keeping._LONGEST_NAME": "a name as the history's tables hold it; a longer one is hashed, and counted as itself",
+    "ledger.keeping._SWEEP_S": PACE,
+    **dict.fromkeys(
+        ("ledger.postgres.WRITER_KEPT_S", "ledger.sqlite.WRITER_KEPT_S"),
+        "longer than a process tries to write a batch again",
+    ),
+    "ledger.postgres._LOCK": SIGN,
+    "ledger.postgres._CONNECTIONS": "one that writes and one that reads",
+    **dict.fromkeys((f"ledger.queries.{name}" for name in ("_DIGITS", "_LAST_S")), FORMAT),
+    **dict.fromkeys(
+        (f"ledger.queries.{name}" for name in ("_DEFAULT_S", "_MOST_ROWS", "_MOST_STEPS", "_ROWS")),
+        "what a page of accounts is where its request says nothing, and at most; the next page has the rest",
+    ),
+    "limits.low_budgets._MOST": "budgets of which is known that they were told; beyond that one may be told again",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(
         ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
@@ -224,16 +246,17 @@ CONSTANTS: dict[str, str] = {
     ),
     "routing.work._FULL": "what is divided by is not to be nothing",
     "routing.standing._FULL": "what is divided by is not to be nothing",
-    "routing.standing._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
-    "routing.standing._FEW": "a share of a request, below which a crowd is not reckoned: what is divided by is not to be nothing",
-    "routing.agreed._ROOM": "workers for a block beyond its share of the requests; decides where a request goes",
+    "routing.standing._PART_OF_ONE_REQUEST": "of how many requests a mean tells; it decides where a request goes, nothing else",
+    "routing.standing._FEWEST_REQUESTS": "a share of a request, below which a crowd is chance: what is divided by is not nothing",
+    "routing.standing._HALF_CALM": "how busy a fleet is where copies for later count half; decides where a request goes",
+    "routing.agreed._OWNERS_A_SHARE": "workers for a block beyond its share of the requests; decides where a request goes",
     **dict.fromkeys(
-        ("routing.agreed._LATEST", "routing.agreed._ENOUGH"), "of how many requests shares are told, and kept"
+        ("routing.agreed._LATEST", "routing.agreed._FIRST_REQUESTS"), "of how many requests shares are told, and kept"
     ),
     "routing.rendezvous._SETS": "sets of workers whose hashes are kept; those of routing.remembered_workers at most",
-    "routing.agreed._SMOOTH": "of how many prompts a mean tells; it decides where a request goes and nothing else",
-    "routing.agreed._OFTEN": "prompts that are known by half share as much as prompts do; decides where a request goes",
-    "routing.agreed._FEW": "a share of requests below which a gateway is taken to be alone",
+    "routing.agreed._PART_OF_ONE_REQUEST": "of how many requests a mean tells; it decides where a request goes, nothing else",
+    "routing.agreed._SURE_FROM": "prompts that are known by half share as much as prompts do; decides where a request goes",
+    "routing.agreed._WORTH_AGREEING": "a share of a prompt below which nobody is asked whose it is",
     "routing.standing._LOOKS": "how often in routing.balance_s the workers' loads are looked at for their mean",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
@@ -704,6 +727,10 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.pixels.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
+        smg_multimodal.pixels.floats: _BLOCK _PRODUCTS
+        smg_multimodal.recordings.parakeet: _BLOCK
+        smg_multimodal.tiles.nemotron_nano: _ROWS
+        smg_multimodal.tiles.step3: _ROWS
         smg_egress.escapes: _ESCAPED_AT_ONCE
         smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
@@ -727,6 +754,9 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.processes.worker_process: _BAND
     """,
     COST: """
+        smg_multimodal.families.kimi_clips: _BESIDE
+        smg_multimodal.families.molmo_clips: _BESIDE
+        smg_multimodal.families.nemotron: _BESIDE
         smg_mcp.catalogue.naming: _MARK
         smg_mcp.catalogue.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.families.model_ids: PATTERNS_KEPT
@@ -745,6 +775,10 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.processes.workers: _MEMORY_SLACK
     """,
     MODEL: """
+        smg_multimodal.families.nemotron: _USUAL_FRAMES
+        smg_multimodal.patches.nemotron: _BESIDE_A_PICTURE
+        smg_multimodal.recordings.parakeet: _NARROWEST _PREEMPHASIS _QUIETEST
+        smg_multimodal.tiles.nemotron_nano: _USUAL_TILES
         smg_multimodal.tiles.cohere: _FAR
         smg_multimodal.tiles.deepseek: _PER_CELL
         smg_multimodal.families.filmed: _USUAL_FRAMES
@@ -762,6 +796,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.clips.video: _REFERENCE_SHARE _LEAST_OVER
     """,
     BACKSTOP: """
+        smg_multimodal.families.nemotron: _MOST_PATCHES
+        smg_multimodal.patches.nemotron: _MOST_PATCHES
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.decoding.formats: _MOST_PIECES
         smg_multimodal.configs.key_kinds: MOST_TILES

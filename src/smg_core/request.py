@@ -7,8 +7,7 @@ prompt, no worker, no template text.
 
 Rules for decoders:
 - None means "the client did not say": the model's or engine's default applies. A default is never filled in here.
-- A field that has no place in the record goes into `extra` under its wire name, so that it can be passed on or refused by
-  name. It is never dropped.
+- A field that has no place in the record goes into `extra` by its wire name, to be passed on or refused: it is never dropped.
 - Reasoning that this gateway sealed (encrypted) becomes `Reasoning` with its `seal`, so that it can be decrypted and rendered.
   Blocks that only another provider can decrypt become `Opaque` and keep their bytes.
 - `cache` on a part or a tool marks a prompt-cache breakpoint after it, as the API wrote it. It serves routing and usage and
@@ -564,7 +563,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
         """Whether both ask for the same. The body that says so is not compared."""
         if not isinstance(other, GenerationRequest):
             return NotImplemented
-        asked = [each for each in self.__struct_fields__ if each not in ("size", "written")]
+        asked = (each for each in self.__struct_fields__ if each not in ("size", "written"))
         return all(getattr(self, each) == getattr(other, each) for each in asked)
 
     __hash__ = None  # type: ignore[assignment]  # a request holds mappings
@@ -580,7 +579,7 @@ class PoolRequest(Struct, frozen=True):
     document among them, in whose order results come; at most `document_tokens` of a document are read, and `instruction` says
     in words what is sought. `label_ids` are those that "next_token" asks about. `activation` False: raw numbers. `dimensions`
     shortens vectors and makes their length 1 again. `truncate` keeps so many tokens of an input (-1: the context; None refuses
-    more); `truncate_side` is cut off. `tasks`: what vectors are for ("query", ...; "": not said), one or one for each."""
+    more); `truncate_side` is cut off. `tasks`: what vectors are for ("query", ...), one or one for each. `user` has asked."""
 
     id: str
     model: str
@@ -598,3 +597,4 @@ class PoolRequest(Struct, frozen=True):
     activation: bool | None = None
     headers: Mapping[str, str] = {}
     caller: Caller = Caller()
+    user: str = ""

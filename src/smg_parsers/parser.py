@@ -227,17 +227,14 @@ class Parser:
         return cls(family_for_template(family_named(name), chat_template), **options)
 
     def feed(self, text: str) -> list[Piece]:
-        """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies
-        say so."""
-        kind = self.plain(text)
-        if kind is not None:
+        """Read more output; returns the pieces that are now certain. Raises UnknownTool or MalformedCall as the policies say."""
+        if (kind := self.plain(text)) is not None:
             return [kind(text)]
-        out: list[Piece] = []
-        self._sink.out = out
+        self._sink.out = out = list[Piece]()
         text, self._held = self._held + text, ""
         self._run(text, False)
-        waits = self._held or self._gap is not None or self._sink.late or self._fence.reading
-        self._fast = not waits and self._grammar is None
+        waits = self._held or self._sink.late or self._fence.reading
+        self._fast = not waits and self._gap is None and self._grammar is None
         return out
 
     def plain(self, text: str) -> type[Text | Reasoning] | None:
@@ -260,10 +257,10 @@ class Parser:
         `cut_off`: the model had not come to its end (a limit of tokens or a stop string ended the output). A call of which only
         the header has come is then left out; else it is given back as text, since the model may have meant it as such.
         """
-        out: list[Piece] = []
         if self._fast:  # nothing is held back
-            return out
-        self._sink.out, self._sink.cut = out, cut_off
+            return []
+        self._sink.out = out = list[Piece]()
+        self._sink.cut = cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
             self._leave_out()

@@ -18,6 +18,7 @@ from tests.gateway.tool_server import tool_server
 from smg_core import Config
 from smg_core.hooks import Hedged
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.limits.rules import Asker
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.engine import SimulatorConfig
@@ -70,6 +71,33 @@ async def test_no_route_that_reaches_an_engine_goes_past_the_limits_and_the_ledg
     assert answered
     assert row.requests == count
     assert row.requests - row.failed_requests == len(answered) + (SIMULATOR is simulator)  # /generate by two methods
+    assert row.prompt_tokens + row.completion_tokens == used
+
+
+@pytest.mark.parametrize("simulator", [SIMULATOR, POOLS, CLASSIFIER], ids=["generates", "pools", "classifies"])
+async def test_every_route_that_takes_a_user_counts_for_that_user(simulator: SimulatorConfig) -> None:
+    workers = WorkersConfig(dialect="neutral" if simulator is CLASSIFIER else "vllm")
+    config = attrs.evolve(counting(Config(workers=workers)), limits=LimitsConfig(rules=(f"{TOKENS} per=user",)))
+    alice = Asker(user="alice", model="sim", asked="sim")
+    async with in_process(simulator, config=config) as house:
+        count, used = 0, 0
+        for route in house.gateway.asgi().routes:
+            if route.method != "POST" or route.target.needs not in ASKED or "{" in route.pattern:
+                continue
+            if route.pattern.endswith(NOT_ASKED):
+                continue
+            named = {"metadata": {"user_id": "alice"}} if route.pattern == "/v1/messages" else {"user": "alice"}
+            answer = await house.http.post(route.pattern, json={**body_of(route.pattern), **named})
+            await settled(house)
+            if answer.status_code == 200:
+                count += 1
+                assert taken(house, f"{TOKENS} per=user", alice) > used, route.pattern
+                used = taken(house, f"{TOKENS} per=user", alice)
+        rows = {row.user: row for row in await accounts(house, "user") if row.requests > row.failed_requests}
+
+    assert count
+    (row,) = rows.values()
+    assert (row.user != "", row.requests - row.failed_requests) == (True, count)
     assert row.prompt_tokens + row.completion_tokens == used
 
 

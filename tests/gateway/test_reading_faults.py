@@ -137,7 +137,7 @@ STAGES: dict[str, Plant] = {
     "reader": in_class(OutputProcessor, "feed"),
     "detokeniser": in_detokeniser,
     "stop strings": in_class(StopMatcher, "feed"),
-    "parser": in_class(Parser, "feed"),
+    "parser": in_class(Parser, "plain"),
     "end of the parser": in_class(Parser, "finish"),
     "encoder": in_encoder,
 }

@@ -19,7 +19,7 @@ from tests.gateway.test_serve import QUICK, serving
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.commands.usage import _plain, _shown
+from smg_core.commands.usage import _SHOWN, _plain, _shown, _write_table
 from smg_core.ledger.accounts import Account
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.usage_report import USAGE_AXES
@@ -112,6 +112,21 @@ def test_what_a_terminal_or_a_spreadsheet_would_act_on_is_written_so_that_it_doe
     assert _shown("") == "-"
     assert _plain("=HYPERLINK()") == "'=HYPERLINK()"
     assert _plain(-5) == -5
+
+
+def test_bars_fit_into_a_narrow_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"model": "m" * 20, **dict.fromkeys(_SHOWN, 10), "cost_usd": cost, "unpriced_requests": 0}
+        for cost in ("0.000000", "1.000000", "2.500000")
+    ]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for columns in (60, 100, 200):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        _write_table(rows, ["model"], "cost_usd")
+        lines = capsys.readouterr().out.splitlines()
+
+        assert max(map(len, lines)) <= columns
+        assert lines[-1].count("█") > lines[-2].count("█") > 0
 
 
 def test_the_axes_that_are_told_of_are_those_of_accounts() -> None:

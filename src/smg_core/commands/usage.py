@@ -7,6 +7,7 @@ Values that a terminal or a spreadsheet would act on are written so that they do
 import argparse
 import csv
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -97,11 +98,19 @@ def _plain(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def _write_table(rows: Sequence[Row], axes: Sequence[str], plotted: str | None) -> None:
-    columns = [*axes, *_SHOWN]
+def _write_table(
+    rows: Sequence[Row], axes: Sequence[str], plotted: str | None, amounts: Sequence[str] = _SHOWN
+) -> None:
+    columns = [*axes, *amounts]
     lines = [[_shown(row.get(each, "")) for each in columns] for row in rows]
     widths = [max(map(len, (name, *(line[at] for line in lines)))) for at, name in enumerate(columns)]
-    bars = [""] * len(rows) if plotted is None else _bars([Decimal(str(row[plotted])) for row in rows])
+    bars = [""] * len(rows)
+    if plotted is not None:
+        room = _room() - sum(widths) - 2 * len(widths)
+        if room < len(plotted) and columns != [*axes, plotted]:  # the bars count: other amounts make room for them
+            _write_table(rows, axes, plotted, (plotted,))
+            return
+        bars = _bars([Decimal(str(row[plotted])) for row in rows], max(1, min(_BAR, room)))
     _write_line(columns, widths, len(axes), "" if plotted is None else plotted)
     for line, bar in zip(lines, bars, strict=True):
         _write_line(line, widths, len(axes), bar)
@@ -116,9 +125,14 @@ def _write_line(cells: Sequence[str], widths: Sequence[int], left: int, bar: str
     print("  ".join([*parts, bar]).rstrip())
 
 
-def _bars(amounts: Sequence[Decimal]) -> list[str]:
+def _room() -> int:
+    """The characters of a line: those of the terminal, or as many as there may be where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+
+
+def _bars(amounts: Sequence[Decimal], longest: int) -> list[str]:
     most = max(amounts, default=Decimal(0))
-    return ["█" * int(each * _BAR / most) if most else "" for each in amounts]
+    return ["█" * int(each * longest / most) if most else "" for each in amounts]
 
 
 def _shown(value: object) -> str:

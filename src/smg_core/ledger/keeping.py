@@ -10,7 +10,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from operator import add
 
 import msgspec
@@ -30,6 +30,9 @@ __all__ = ["Ledger"]
 
 log = logging.getLogger("smg.ledger")
 
+_Users = tuple[str, ...] | None
+"""Users of a tenant, as they may be written down; None: all of the tenant."""
+
 _AT_ONCE = 500
 """Accounts of one batch."""
 _FORGET = "ledger.forget"
@@ -47,11 +50,11 @@ class Ledger:
         self, store: LedgerStore, settings: LedgerConfig, clock: Clock, observer: Observer, channel: Channel
     ) -> None:
         self._store, self._settings, self._clock, self._observer = store, settings, clock, observer
-        self._channel, self._late = channel, list[tuple[str, str | None]]()
+        self._channel, self._late = channel, list[tuple[str, _Users]]()
         self._writer = secrets.token_hex(_HASH_BYTES)
         self._sums, self._number = Sums(settings.waiting), 0
         self._batch: SumsBatch | None = None  # what was sent to the store, which has not said that it has it
-        self._writing = asyncio.Lock()
+        self._writing, self._many = asyncio.Lock(), asyncio.Event()
         self._secret = b""
         self._open = self._failing = False
         self._swept, self._lost = 0.0, NOTHING
@@ -77,18 +80,27 @@ class Ledger:
 
     def user(self, tenant: str, name: str) -> str:
         """How a user of a tenant is written down."""
-        kind = self._settings.users
-        if not name or kind == "none":
+        return "" if self._settings.users == "none" else self.sought(tenant, name)
+
+    def sought(self, tenant: str, name: str) -> str:
+        """The user of accounts that are asked for by a user's name. Where no users are written down, those of before may be."""
+        if not name:
             return ""
-        if kind == "plain" and len(name) <= _LONGEST_NAME and name.isprintable():
-            return name
+        hashed, *plain = self._spellings(tenant, name)
+        return plain[0] if plain and self._settings.users == "plain" else hashed
+
+    def _spellings(self, tenant: str, name: str) -> tuple[str, ...]:
+        """All that a user may be written down as, whatever the settings were then: as a hash, and as it is where it can be."""
         text = f"{len(tenant)}:{tenant}{name}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(text, key=self._secret, digest_size=_HASH_BYTES).hexdigest()
+        hashed = hashlib.blake2b(text, key=self._secret, digest_size=_HASH_BYTES).hexdigest()
+        return (hashed, name) if len(name) <= _LONGEST_NAME and name.isprintable() else (hashed,)
 
     def add(self, account: Account, amounts: Amounts) -> None:
         """Add what a request took. It is written later."""
         if not self._open or not self._sums.add(account, amounts):
             self._dropped(amounts)
+        elif len(self._sums) > self._settings.waiting // 2:
+            self._many.set()
 
     async def read(self, query: UsageQuery) -> UsageReport:
         """What answers a question; what this process has added up is in it. Raises StoreFailed."""
@@ -99,40 +111,50 @@ class Ledger:
     async def forget(self, tenant: str, user: str | None) -> None:
         """Forget a tenant, or one of its users, as the store does, in all processes. Raises StoreFailed, and Overloaded where it
         is not known whether all have heard of it."""
-        who = in_store(tenant), None if user is None else self.user(tenant, user)
+        who = in_store(tenant), None if user is None else self._spellings(tenant, user)
         number = await self._channel.publish(_FORGET, msgspec.json.encode(who))
         await known_everywhere(self._channel, number, self._settings.timeout_s)
-        await self._store.forget(*who)
+        await self._erase(*who)
+
+    async def _erase(self, tenant: str, users: _Users) -> None:
+        for user in (None,) if users is None else users:
+            await self._store.forget(tenant, user)
 
     def _heard(self, notice: Notice) -> None:
         """Some process forgets somebody: what waits here to be written is forgotten too."""
-        tenant, user = msgspec.json.decode(notice.body, type=tuple[str, str | None])
-        self._sums.forget(tenant, user)
+        tenant, users = msgspec.json.decode(notice.body, type=tuple[str, _Users])
+        for user in (None,) if users is None else users:
+            self._sums.forget(tenant, user)
         if self._batch is not None:
-            self._late.append((tenant, user))
+            self._late.append((tenant, users))
 
     async def flush(self) -> None:
-        """Write all that waits. Raises StoreFailed; then it waits still."""
-        if self._sums or self._batch is not None:
+        """Write all that waits now. Raises StoreFailed; then it waits still."""
+        if self._sums or self._batch is not None or self._late:
             async with self._writing:
                 await self._write()
 
     # ------------------------------------------------------------------------------------------------------------ writing
 
     async def _write(self) -> None:
-        while self._batch is not None or self._sums:
-            if self._batch is None:
+        left = len(
+            self._sums
+        )  # what is added from now on is for the next time: a reader shall not wait for all of a day's
+        while self._batch is not None or self._late or (left > 0 and self._sums):
+            if self._batch is None and left > 0:
                 self._number += 1
-                self._batch = SumsBatch(self._writer, self._number, self._sums.take(_AT_ONCE))
-            await self._store.write(self._batch, int(self._clock.time()))
-            self._batch = None
+                self._batch = SumsBatch(self._writer, self._number, self._sums.take(min(left, _AT_ONCE)))
+                left -= _AT_ONCE
+            if self._batch is not None:
+                await self._store.write(self._batch, int(self._clock.time()))
+                self._batch = None
             while self._late:  # who was forgotten while the store was written to may be in what was written
-                await self._store.forget(*self._late[0])
+                await self._erase(*self._late[0])
                 del self._late[0]
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.write_s)
+            await self._due()
             try:
                 await self.flush()
                 await self._sweep()
@@ -145,6 +167,15 @@ class Ledger:
                     log.warning("the ledger is written again")
                 self._failing = False
             self._tell_lost()
+
+    async def _due(self) -> None:
+        """Wait for the time of the next write, which comes sooner where there is little room left; not while the store fails."""
+        if self._failing:
+            await asyncio.sleep(self._settings.write_s)
+        else:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._many.wait(), self._settings.write_s)
+        self._many.clear()
 
     async def _sweep(self) -> None:
         now, kept = self._clock.time(), self._settings.kept_s

@@ -10,7 +10,7 @@ from typing import cast
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest
-from smg_core.ledger.accounts import HOUR_S, Amounts
+from smg_core.ledger.accounts import HOUR_S, Amounts, in_store
 from smg_core.limits.calendar import window_of
 from smg_core.limits.rules import Window
 from smg_core.usage_report import UsageReport, UsageRow
@@ -21,6 +21,8 @@ EVERY = ("hour", "day", "week", "month", "all")
 _MOST_STEPS, _MOST_ROWS, _ROWS, _DIGITS = 1000, 1000, 100, 12
 _DEFAULT_S = 30 * 86400
 _MICRO = 1_000_000
+_DATE_DIGITS = 8
+"""Digits that are a date, as 20261101: as seconds they would be of 1970 to 1973, of which nobody asks."""
 _LAST_S = 253370764800
 """The last time that can be asked for, in seconds: the beginning of the year 9999."""
 
@@ -61,7 +63,7 @@ def read_query(
     for each in by:
         if each not in axes:
             raise InvalidRequest(f"{each!r} is none of {', '.join(axes)}.", param="by")
-    only = {**{name: value for name, value in asked.items() if name in axes}, **first}
+    only = {**{name: in_store(value) for name, value in asked.items() if name in axes}, **first}
     steps = None if every == "hour" else () if every == "all" else _steps(cast("Window", every), zone, (start, end))
     limit, after = _number(asked, "limit", _ROWS, 1, _MOST_ROWS), _number(asked, "after", 0, 0, 10**_DIGITS)
     return UsageQuery((start, end), steps, by, tuple(sorted(only.items())), limit, after)
@@ -70,7 +72,7 @@ def read_query(
 def _hour(name: str, text: str) -> int:
     """The hour since the epoch that a moment is in: RFC 3339, a date, or seconds."""
     try:
-        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS:
+        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and len(text) != _DATE_DIGITS:
             seconds = int(text)
         else:
             moment = datetime.fromisoformat(text)

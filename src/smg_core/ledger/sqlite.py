@@ -1,7 +1,7 @@
 """The ledger in a file of SQLite, or in memory, by the standard library alone (edge).
 
-All that waits for the disk is done in threads, one write and one read at a time. Several processes may have the same file. Above:
-`opening`. Below: sqlite3, the statements.
+All that waits for the disk is done in two threads of its own, one write and one read at a time: however many ask, nothing else
+that needs threads waits for them. Several processes may have the same file. Above: `opening`. Below: sqlite3, the statements.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import errno
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,16 +28,20 @@ T = TypeVar("T")
 
 
 class SqliteLedger:
-    """A `LedgerStore` in the file `path`; None: in memory. `seconds` is how long it waits for others that write."""
+    """A `LedgerStore` in the file `path`; None: in memory. `seconds` is how long it waits for others that write, and how long a
+    read may take."""
 
     def __init__(self, path: str | None, statements: LedgerStatements, seconds: float) -> None:
         self._path, self._of, self._seconds = path or _MEMORY, statements, seconds
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._writes: ThreadPoolExecutor | None = None
+        self._reads: ThreadPoolExecutor | None = None
         self._file: tuple[int, int] | None = None
 
     async def open(self, secret: str) -> str:
+        self._writes, self._reads = (ThreadPoolExecutor(1, f"smg-ledger-{name}") for name in ("writes", "reads"))
         return await self._done(lambda: self._open(secret))
 
     async def write(self, batch: SumsBatch, now: int) -> None:
@@ -48,7 +53,13 @@ class SqliteLedger:
 
     async def read(self, query: UsageQuery) -> Sequence[Sequence[object]]:
         text, parameters = self._of.read(query)
-        return await self._done(lambda: self._found(_sqlite(text), parameters))
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._done(lambda: self._found(_sqlite(text), parameters), reads=True)
+        except TimeoutError as error:
+            if self._reader is not None:
+                self._reader.interrupt()  # a read that runs now was asked for earlier than this: its time is over too
+            raise LedgerFailed("unreachable", "no answer in time (ledger.timeout_s)") from error
 
     async def forget(self, tenant: str, user: str | None) -> None:
         def forget(connection: sqlite3.Connection) -> None:
@@ -68,13 +79,21 @@ class SqliteLedger:
         await self._done(lambda: self._changed(sweep))
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        writes, reads, self._writes, self._reads = self._writes, self._reads, None, None
+        if reads is not None:
+            reads.shutdown(wait=False, cancel_futures=True)
+        if writes is not None:
+            await asyncio.get_running_loop().run_in_executor(writes, self._close)
+            writes.shutdown(wait=False)
 
     # -------------------------------------------------------------------------------------------------------- in a thread
 
-    async def _done(self, work: Callable[[], T]) -> T:
+    async def _done(self, work: Callable[[], T], *, reads: bool = False) -> T:
+        threads = self._reads if reads else self._writes
+        if threads is None:
+            raise LedgerFailed("failed", "it is closed")
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.get_running_loop().run_in_executor(threads, work)
         except (OSError, sqlite3.Error, OverflowError) as error:
             full = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
             raise LedgerFailed("full" if full else "failed", str(error), said=str(error)) from error
@@ -128,11 +147,13 @@ class SqliteLedger:
             return self._reader.execute(text, parameters).fetchall()
 
     def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.interrupt()
         with self._writing, self._reading:
-            for each in {self._writer, self._reader} - {None}:
+            opened, self._writer, self._reader = (self._writer, self._reader), None, None
+            for each in dict.fromkeys(opened):
                 if each is not None:
                     each.close()
-            self._writer = self._reader = None
 
 
 def _sqlite(text: str) -> str:

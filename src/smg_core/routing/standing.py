@@ -42,7 +42,7 @@ _FEWEST_REQUESTS = 0.25
 
 _HALF_CALM = 0.04
 """The mean share of workers where a prompt's worth of tokens waits at which a copy for later requests counts half: who reads one
-makes those wait that are there now. Half of that and twice that were tried in simulated fleets; with less one large tenant is
+makes those wait that are there now. 0.03 and 0.05 were tried in simulated fleets beside it; with less one large tenant is
 spread less evenly, with more long documents wait longer."""
 
 

@@ -161,7 +161,8 @@ class Limiting:
         self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]
     ) -> "Awaitable[None] | None":
         """The same for a request for vectors or scores."""
-        asked = Limited(request.caller, request.model, prompts=max(1, len(request.inputs)), output=False)
+        inputs = max(1, len(request.inputs))
+        asked = Limited(request.caller, request.model, request.user, prompts=inputs, output=False)
         return self._begin(asked, lease, trace, "openai", always)
 
     def _begin(

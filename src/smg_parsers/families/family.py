@@ -39,7 +39,18 @@ class Tables:
     value quoted them.
     """
 
-    __slots__ = ("calls", "cites", "closers", "doubtful", "fenceable", "quiet", "roles", "sets", "unwrapped", "value_ends")
+    __slots__ = (
+        "calls",
+        "cites",
+        "closers",
+        "doubtful",
+        "fenceable",
+        "quiet",
+        "roles",
+        "sets",
+        "unwrapped",
+        "value_ends",
+    )
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import PATIENCE
 
 from smg_core.channel.local import LocalChannel
 from smg_core.config.ledger import ledger_problems
@@ -22,6 +23,7 @@ from smg_core.ledger.keeping import Ledger
 from smg_core.ledger.opening import ledger_store, ledger_url
 from smg_core.ledger.queries import UsageQuery, read_query
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.ledger.statements import LedgerStatements
 from smg_core.ledger.store import LedgerFailed, LedgerStore, SumsBatch
 from smg_core.settings import ConfigError
 from smg_core.testing import FakeClock
@@ -146,6 +148,95 @@ async def test_who_is_forgotten_is_so_in_what_other_processes_have_not_written(t
     assert [(row.user, row.requests) for row in report.data] == [("", 2), ("bob", 2)]
 
 
+async def test_who_is_forgotten_is_so_however_users_were_and_are_written_down(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/accounts.db"
+    for forgets in ("hashed", "plain", "none"):
+        for kind in ("hashed", "plain", "none"):
+            async with ledger_in(store_at(url), LedgerConfig(write_s=3600.0, users=kind)) as ledger:
+                ledger.add(ALICE._replace(user=ledger.user("acme", "alice")), ONE)
+        async with ledger_in(store_at(url), LedgerConfig(write_s=3600.0, users=forgets)) as ledger:
+            assert (await ledger.read(UsageQuery((0, 10**6), only=(("user", ledger.sought("acme", "alice")),)))).data
+            await ledger.forget("acme", "alice")
+            report = await ledger.read(UsageQuery((0, 10**6), by=("user",)))
+            await ledger.forget("acme", None)
+
+        assert [(row.user, row.requests) for row in report.data] == [("", 3)]
+
+
+async def test_who_is_forgotten_while_the_store_fails_is_so_when_it_is_back(tmp_path: Path) -> None:
+    channel, forgets = LocalChannel(), list[str]()
+    plain, store = LedgerConfig(write_s=3600.0, users="plain"), Faulty(store_at(f"sqlite:///{tmp_path}/accounts.db"))
+
+    async def forget(tenant: str, user: str | None) -> None:
+        forgets.append("away")
+        if len(forgets) < 3:
+            raise LedgerFailed("unreachable", "it is away")
+        await erase(tenant, user)
+
+    erase, store.forget = store.forget, forget
+    async with ledger_in(store, plain, channel) as ledger:
+        ledger.add(ALICE, ONE)
+        store.faults.append("after")
+        with pytest.raises(StoreFailed):
+            await ledger.flush()
+        for change in (ledger.forget("acme", "alice"), ledger.flush()):
+            with pytest.raises(StoreFailed):
+                await change
+        await ledger.flush()  # nothing but this waits
+        report = await ledger.read(UsageQuery((0, 10**6), by=("user",)))
+
+    assert [(row.user, row.requests) for row in report.data] == [("", 1)]
+
+
+async def test_a_reader_does_not_wait_for_what_is_added_after_it_asked() -> None:
+    store, written = Faulty(store_at("memory:")), list[int]()
+    async with ledger_in(store) as ledger:
+
+        async def write(batch: SumsBatch, now: int) -> None:
+            written.append(len(batch.rows))
+            assert len(written) == 1, "what came later is for the next time"
+            ledger.add(BOB, ONE)
+            await really(batch, now)
+
+        really, store.write = store.write, write  # type: ignore[method-assign]
+        ledger.add(ALICE, ONE)
+        report = await ledger.read(ALL)
+        store.write = really  # type: ignore[method-assign]
+
+    assert [row.requests for row in report.data] == [1]
+
+
+async def test_nothing_is_dropped_where_the_store_can_keep_up_however_many_users_there_are() -> None:
+    store, heard = store_at("memory:"), Heard()
+    ledger = Ledger(store, LedgerConfig(write_s=3600.0, waiting=20), FakeClock(), heard, LocalChannel())
+    async with ledger.opened(), asyncio.timeout(30):
+        for number in range(100):
+            ledger.add(ALICE._replace(user=str(number)), ONE)
+            while len(ledger._sums) > 10:
+                await asyncio.sleep(0)
+        assert [row.requests for row in (await ledger.read(ALL)).data] == [100]
+
+    assert heard.moments == []
+
+
+async def test_however_many_ask_nothing_else_waits_for_a_thread_and_none_waits_for_ever(tmp_path: Path) -> None:
+    settings = LedgerConfig(url=f"sqlite:///{tmp_path}/accounts.db", write_s=3600.0, timeout_s=0.3)
+    store = ledger_store(settings, HistoryConfig())
+    async with ledger_in(store, settings) as ledger, asyncio.timeout(30):
+        ledger.add(ALICE, ONE)
+        await ledger.flush()
+        long_text = "WITH RECURSIVE m(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM m LIMIT 40000000) SELECT count(*) FROM m"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LedgerStatements, "read", lambda *_: (long_text, ()))
+            asking = [asyncio.create_task(ledger.read(ALL)) for _ in range(50)]
+            await asyncio.sleep(0)
+            await asyncio.to_thread(asking.copy)
+            assert not any(each.done() for each in asking)
+            found = await asyncio.gather(*asking, return_exceptions=True)
+        assert all(isinstance(each, LedgerFailed) for each in found)
+        assert [row.requests for row in (await ledger.read(ALL)).data] == [1]
+
+
 async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp_path: Path) -> None:
     path = tmp_path / "accounts.db"
     async with ledger_in(store_at(f"sqlite:///{path}")) as ledger:
@@ -159,7 +250,7 @@ async def test_a_file_that_is_replaced_is_not_written_to_as_if_it_were_there(tmp
 async def test_accounts_of_long_ago_are_deleted(tmp_path: Path) -> None:
     store, clock = store_at("memory:"), FakeClock(epoch=NOON * HOUR_S)
     ledger = Ledger(store, LedgerConfig(write_s=0.01, kept_s=3600.0), clock, Heard(), LocalChannel())
-    async with ledger.opened(), asyncio.timeout(30):
+    async with ledger.opened(), asyncio.timeout(PATIENCE):
         ledger.add(ALICE._replace(hour=NOON - 2), ONE)
         ledger.add(ALICE, ONE)
         await ledger.flush()
@@ -191,6 +282,7 @@ def test_sums_are_those_of_all_that_was_added_and_no_engine_makes_them_overflow(
         ({"by": ["worker"]}, "by"),
         ({"from": ["yesterday"]}, "from"),
         ({"from": ["-1"]}, "from"),
+        ({"from": ["20231301"]}, "from"),
         ({"from": ["99999999999999"]}, "from"),
         ({"to": ["1970-01-01"], "from": ["1971-01-01"]}, "from"),
         ({"limit": ["0"]}, "limit"),
@@ -206,6 +298,12 @@ def test_a_question_that_is_none_is_refused_with_the_name_of_what_is_wrong(
         read_query(query, ("key", "model"), 0.0, "UTC", {"tenant": "acme"})
 
     assert refused.value.param == param
+
+
+def test_a_date_without_dashes_is_one() -> None:
+    plain, dashed = (read_query({"from": [text]}, (), NOON * HOUR_S, "UTC", {}) for text in ("20231101", "2023-11-01"))
+
+    assert plain == dashed
 
 
 def test_steps_are_the_windows_of_the_calendar_in_the_zone() -> None:
@@ -234,6 +332,8 @@ async def test_what_cannot_be_written_as_it_is_has_escapes() -> None:
     async with ledger_in(store_at("memory:"), LedgerConfig(write_s=3600.0, users="plain")) as ledger:
         for text in ("a\0b", "\ud800", "x" * 300):
             ledger.add(ALICE._replace(user=ledger.user("acme", text), key=in_store(text)), ONE)
+            query = read_query({"key": [text], "from": ["0"]}, ("key",), NOON * HOUR_S, "UTC", {})
+            assert [row.requests for row in (await ledger.read(query)).data] == [1]
         assert (await ledger.read(ALL)).data[0].requests == 3
         assert ledger.user("acme", "alice") == "alice"
 

@@ -64,6 +64,11 @@ def schema_of(value: Any) -> dict[str, Any]:
     return {"type": names.get(type(value), "null")}
 
 
+def _before_a_call(said: str) -> bool:
+    """Whether a call without a wrapper can follow on the same line: behind these it is one that prose speaks of."""
+    return not said.endswith((*"`'\"“‘«([{=", *" \t\r\f\v"))
+
+
 @st.composite
 def turns(draw: st.DrawFn, form: Any) -> tuple[list[Any], list[dict[str, Any]], str | None, str]:
     """Calls with their tools, a thought where the family has one, and an answer."""
@@ -90,7 +95,7 @@ def turns(draw: st.DrawFn, form: Any) -> tuple[list[Any], list[dict[str, Any]], 
         for name, arguments in wanted
     ]
     thought = draw(PROSE) if form.think is not None and draw(st.booleans()) else None
-    answer = "" if form.alone else draw(PROSE)
+    answer = "" if form.alone else draw(PROSE.filter(_before_a_call) if form.family == "minicpm5" else PROSE)
     return [Call(name, arguments) for name, arguments in wanted], tools, thought, answer
 
 

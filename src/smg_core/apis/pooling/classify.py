@@ -84,6 +84,7 @@ def decode_classify(incoming: Incoming) -> ClassifyDecoded:
         activation=wire.use_activation,
         headers=incoming.headers,
         caller=incoming.caller,
+        user=wire.user or "",
     )
     return ClassifyDecoded(request, several)
 

@@ -129,6 +129,7 @@ def decode_embeddings(incoming: Incoming) -> EmbeddingsRequest:
             activation=wire.use_activation,
             headers=incoming.headers,
             caller=incoming.caller,
+            user=wire.user or "",
         ),
         several,
         wire.encoding_format == "base64",

@@ -16,8 +16,8 @@ KeptTokens = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 class PoolFields(Struct, forbid_unknown_fields=True, kw_only=True):
     """`truncate_prompt_tokens` is how many tokens of an input stay (-1: as many as the model takes), `truncation_side` the side
-    that is cut off. `use_activation` False: the model's raw numbers. `user` is accepted and not used. A `priority` other than 0
-    and a `cache_salt` are refused: no call for pooled work carries them."""
+    that is cut off. `use_activation` False: the model's raw numbers. `user` is whom limits and the ledger count it for. A
+    `priority` other than 0 and a `cache_salt` are refused: no call for pooled work carries them."""
 
     user: str | None = None
     truncate_prompt_tokens: KeptTokens | None = None

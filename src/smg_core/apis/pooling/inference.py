@@ -61,8 +61,8 @@ class PoolInference(Generic[D]):
         try:
             decoded = self._with_model(await self._admit(exchange), exchange)
             if services.live.accounting is not None and exchange.lease is not None:
-                lease, model = exchange.lease, decoded.request.model
-                lease.entry = services.live.accounting.entry(lease, trace, self._api.name, model, lease.caller)
+                lease, asked, name = exchange.lease, decoded.request, self._api.name
+                lease.entry = services.live.accounting.entry(lease, trace, name, asked.model, lease.caller, asked.user)
             if services.live.limiting is not None and exchange.lease is not None:
                 limiting, lease = services.live.limiting, exchange.lease
                 waiting = limiting.begin_pooled(decoded.request, lease, trace, exchange.always)

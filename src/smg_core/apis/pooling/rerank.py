@@ -132,6 +132,7 @@ def _decoded(incoming: Incoming, version: str, *, returns: bool, most_tokens: in
         activation=wire.use_activation,
         headers=incoming.headers,
         caller=incoming.caller,
+        user=wire.user or "",
     )
     asked = wire.return_documents
     return RerankDecoded(request, documents, wire.top_n or 0, returns if asked is None else asked, version)

@@ -125,6 +125,7 @@ def decode_score(incoming: Incoming) -> ScoreDecoded:
         activation=wire.use_activation,
         headers=incoming.headers,
         caller=incoming.caller,
+        user=wire.user or "",
     )
     several = isinstance(getattr(wire, names[0]), list), isinstance(getattr(wire, names[1]), list)
     return ScoreDecoded(request, len(left), names, several)
@@ -190,6 +191,7 @@ def _next_tokens(wire: ScoreBody, incoming: Incoming) -> ScoreDecoded:
         truncate_side="start" if wire.truncation_side == "left" else "end",
         headers=incoming.headers,
         caller=incoming.caller,
+        user=wire.user or "",
     )
     return ScoreDecoded(request, 0, ("query", "items"), (False, isinstance(wire.items, list)), bool(wire.apply_softmax))
 

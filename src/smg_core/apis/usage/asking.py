@@ -40,7 +40,7 @@ async def usage_asked(
         named = exchange.query.get("tenant") if tenant is None else (tenant,)
         if named is None:
             raise InvalidRequest("A user is one of a tenant; name that too.", param="tenant")
-        first["user"] = ledger.user(named[-1], exchange.query["user"][-1])
+        first["user"] = ledger.sought(named[-1], exchange.query["user"][-1])
     now, zone = services.clock.time(), services.live.config.limits.zone
     query = await asyncio.to_thread(read_query, exchange.query, axes, now, zone, first)
     return await ledger.read(query)
