@@ -221,7 +221,7 @@ def turns(path: str, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"contents": [*said, {"role": "user", "parts": [{"text": "And?"}]}]}, {"contents": said[:1]}
     if path == INTERACTIONS:
         steps: list[Any] = [{"type": "user_input", "content": [part]}, {"type": "model_output", "content": "A."}]
-        common = {"model": "sim", "store": False}
+        common: dict[str, Any] = {"model": "sim", "store": False}
         return {**common, "input": [*steps, {"type": "user_input", "content": "And?"}]}, {**common, "input": steps[:1]}
     name, common = ("input", {"store": False}) if path == RESPONSES else ("messages", {"max_tokens": 9})
     talk: list[Any] = [{"role": "user", "content": [part]}, {"role": "assistant", "content": "A."}]
