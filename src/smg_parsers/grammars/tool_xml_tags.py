@@ -104,8 +104,8 @@ def _name_end(tag: Tag, buf: str, begin: int, limit: int) -> int:
     """The position after the characters of a name."""
     found = (_LOOSE_NAME if tag.loose else _NAME).match(buf, begin, limit)
     at = begin if found is None else found.end()
-    for end in tag.ends:
-        if end[0] not in _NOT_IN_NAMES:
+    for end in (*tag.ends, tag.begin):  # where the tag begins anew, this one had no end
+        if end[:1] not in _NOT_IN_NAMES:
             earlier = buf.find(end, begin, at)
             at = earlier if earlier >= 0 else at
     return at
