@@ -154,6 +154,9 @@ def _attribute_value(tag: Tag, buf: str, at: int, name: str, found: dict[str, st
         return end + 1 if end >= 0 else -1
     end = at
     while end < len(buf) and buf[end] not in SPACE and not _at(buf, end, tag.ends) and not buf.startswith("/>", end):
+        if buf[end] == "<":  # another tag: this one has no end
+            found[""] = "?"
+            return -1 if any(close.startswith(buf[end:]) for close in tag.ends) else end
         end += 1
     found[name] = buf[at:end]
     return end if end < len(buf) else -1
