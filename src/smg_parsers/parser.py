@@ -510,6 +510,7 @@ class Parser:
         sink, grammar = self._sink, self._grammar
         if grammar is None:
             return pos
+        opened = sink.open
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
         status = grammar.status
@@ -527,10 +528,11 @@ class Parser:
             self._raw.clear()
             self._raw_size = 0
         elif at > pos:
-            if not sink.open and self._raw_size + at - pos > self._limit:
-                return self._give_up(buf, pos, pos + self._limit - self._raw_size)
+            if not opened:  # what has come since a call is no header
+                if self._raw_size + at - pos > self._limit:
+                    return self._give_up(buf, pos, pos + self._limit - self._raw_size)
+                self._raw_size += at - pos
             self._raw.append(buf[pos:at])
-            self._raw_size += at - pos
         if status == MORE:
             return reached
         if status == SPILL:
@@ -548,7 +550,6 @@ class Parser:
     def _in_doubt(self, buf: str, pos: int, reached: int, at: int) -> int:
         """Keep what may have to be read again, and what has to be."""
         self._raw.append(buf[pos:at])
-        self._raw_size += at - pos
         again = self._sink.reread
         if not again:
             return reached
@@ -556,7 +557,6 @@ class Parser:
         raw = "".join(self._raw)
         self._again = raw[len(raw) - again :]
         self._raw = [raw[: len(raw) - again]]
-        self._raw_size -= again
         return at
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:

@@ -20,6 +20,7 @@ from smg_parsers import (
 
 from .examples import EXAMPLES, HERMES, KIMI_K2, QWEN_XML, WEATHER
 from .splits import cuts, fixed_ids, outline, run
+from .writers import WRITERS, Call
 
 
 def parse(family: str, text: str, **options: Any) -> list[Piece]:
@@ -336,6 +337,21 @@ def test_a_header_longer_than_its_limit_is_text() -> None:
     text = '<tool_call>{"note": "' + "x" * 100 + '", "name": "f", "arguments": {}}</tool_call>'
     assert parse("qwen3", text, hold_limit=50) == [Text(text)]
     assert isinstance(parse("qwen3", text, hold_limit=500)[0], CallStart)
+
+
+@pytest.mark.parametrize("family", sorted(WRITERS))
+def test_the_limit_of_headers_loses_and_doubles_nothing_of_a_call_that_breaks_off(family: str) -> None:
+    text = WRITERS[family]([Call("get_weather", {"city": "Paris"})], None, "")
+    for at in range(0, len(text) - 3, 5):
+        broken = text[:at] + text[at + 3 :]
+        whole, split = (
+            run(Parser.for_family(family, tools=[WEATHER], call_id=fixed_ids(), hold_limit=5), chunks)
+            for chunks in ([broken], list(broken))
+        )
+        assert split == whole
+        left = iter(broken)
+        said = "".join(piece.text for piece in whole if isinstance(piece, Text | Reasoning))
+        assert all(char in left for char in said)
 
 
 def test_arguments_longer_than_the_limit_still_stream() -> None:

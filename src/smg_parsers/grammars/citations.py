@@ -71,8 +71,8 @@ class CitationReader:
         if begin and at < limit and buf[at] != begin:
             return self._over(pos, ())
         stop = buf.find(end, at, limit)
-        line = buf.find("\n", at, limit if stop < 0 else stop)
-        if line >= 0 or (stop < 0 and limit == pos + TAIL_LIMIT):
+        written = buf[at : limit if stop < 0 else stop]
+        if "\n" in written or "<" in written or (stop < 0 and limit == pos + TAIL_LIMIT):
             self.status = FAIL
             return pos
         return ~pos if stop < 0 else self._over(stop + len(end), _sources(buf[at:stop]))

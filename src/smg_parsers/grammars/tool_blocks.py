@@ -29,6 +29,7 @@ from smg_parsers.pieces.base import (
     skip_space,
 )
 from smg_parsers.pieces.checked import Checked
+from smg_parsers.pieces.code_fences import BACKTICKS
 from smg_parsers.values.call_arguments import ArgumentsReader
 
 _ID_BEGINS: Final = re.compile(r"\A(?:functions?|call|tool|toolu|fc|\d+)[._:-]")
@@ -244,6 +245,8 @@ class BlockReader(_Reader):
         reached, name, _ = read_tag(Tag("", ends=("\n",), stops=("{",)), buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
+        if name.startswith(BACKTICKS):  # the fence of the arguments: the name is missing
+            return self._fail(reached)
         self._name = name
         return self._begin(reached)
 

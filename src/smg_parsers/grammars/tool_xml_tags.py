@@ -104,8 +104,8 @@ def _name_end(tag: Tag, buf: str, begin: int, limit: int) -> int:
     """The position after the characters of a name."""
     found = (_LOOSE_NAME if tag.loose else _NAME).match(buf, begin, limit)
     at = begin if found is None else found.end()
-    for end in tag.ends:
-        if end[0] not in _NOT_IN_NAMES:
+    for end in (*tag.ends, tag.begin):  # where the tag begins anew, this one had no end
+        if end[:1] not in _NOT_IN_NAMES:
             earlier = buf.find(end, begin, at)
             at = earlier if earlier >= 0 else at
     return at
@@ -154,6 +154,9 @@ def _attribute_value(tag: Tag, buf: str, at: int, name: str, found: dict[str, st
         return end + 1 if end >= 0 else -1
     end = at
     while end < len(buf) and buf[end] not in SPACE and not _at(buf, end, tag.ends) and not buf.startswith("/>", end):
+        if buf[end] == "<":  # another tag: this one has no end
+            found[""] = "?"
+            return -1 if any(close.startswith(buf[end:]) for close in tag.ends) else end
         end += 1
     found[name] = buf[at:end]
     return end if end < len(buf) else -1

@@ -320,10 +320,10 @@ class Sink:
         return {} if self.schemas is None else self.schemas.get(name, {})
 
     def start(self, name: str, given: str = "", *, mended: bool = False) -> bool:
-        """Begin a call. False if this is no call: there are no tools, reasoning only mentions an unknown name, or the call had
-        to be `mended` before its name came, and the policy forbids it (MalformedCall if the policy is `error`)."""
+        """Begin a call. False if this is no call: it has no name, there are no tools, reasoning only mentions an unknown name,
+        or the call had to be `mended` before its name came, and the policy forbids it (MalformedCall if that is `error`)."""
         known = self.known(name)
-        if not known and (self.reasoning or not self.schemas):
+        if not name.strip() or (not known and (self.reasoning or not self.schemas)):
             return False
         mended = mended or self.doubtful
         if mended and self._malformed == "text":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tests.parsers.splits import cuts, fixed_ids, outline, run
 from tests.parsers.writers import WRITERS, Call, Format
 from tests.parsers.writers.model import calls
 
-from smg_parsers import FAMILIES, CallEnd, CallStart, Parser, Text
+from smg_parsers import FAMILIES, CallArguments, CallEnd, CallStart, Parser, Text
 from smg_parsers.lab import laws
 
 
@@ -125,6 +126,21 @@ def test_a_call_whose_value_quotes_any_other_familys_call_comes_out_whole(family
         assert found(family, text) == [("write_file", arguments, False)], text
         if form.opener in arguments["content"]:  # their tags are alike
             assert read(family, text, list(text)) == read(family, text, [text]), text
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_value_may_quote_a_tag_that_lacks_its_name_and_its_end(family: str) -> None:
+    form = WRITERS[family]
+    begin = written(form, Call("bash", {"command": "ls"})).partition("bash")[0]
+    quoted = begin.rstrip("\"'").strip()
+    value = f"Find {quoted} now"
+    text = written(form, Call("save", {"text": value}))
+    for chunks in ([text], list(text)):
+        pieces = run(Parser.for_family(family, tools=[tool("save", "text")], in_reasoning=False), chunks)
+        assert [piece.repaired for piece in pieces if isinstance(piece, CallEnd)] == [False]
+        assert json.loads("".join(piece.delta for piece in pieces if isinstance(piece, CallArguments))) == {
+            "text": value
+        }
 
 
 @pytest.mark.parametrize("family", [family for family, form in WRITERS.items() if form.parallel])

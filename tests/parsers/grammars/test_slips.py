@@ -10,7 +10,7 @@ from tests.parsers.splits import cuts, fixed_ids, outline, run
 from tests.parsers.writers import WRITERS, Call
 from tests.parsers.writers.model import calls
 
-from smg_parsers import FAMILIES, Parser
+from smg_parsers import FAMILIES, CallStart, Parser
 
 PARIS = '{"city": "Paris"}'
 
@@ -267,3 +267,28 @@ def test_null_under_a_schema_of_strings_is_null_unless_the_schema_lists_it_or_mo
         text = WRITERS[family].render([calls(Call("bash", {"command": "null"}))]).replace("null", written)
         (call,) = [entry["call"] for entry in read(family, text, tools) if "call" in entry]
         assert call["arguments"] == {"command": expected}, text
+
+
+@pytest.mark.parametrize("family", sorted(WRITERS))
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_call_without_a_name_is_none(family: str, name: str) -> None:
+    text = WRITERS[family]([Call("get_weather", {"city": "Paris"})], None, "").replace("get_weather", name)
+    whole, split = (
+        run(Parser.for_family(family, tools=[WEATHER], in_reasoning=False), chunks) for chunks in ([text], list(text))
+    )
+    assert split == whole
+    assert not any(isinstance(piece, CallStart) for piece in whole)
+
+
+@pytest.mark.parametrize("family", ["mistral_v11", "magistral"])
+def test_a_tag_that_begins_anew_before_its_end_is_no_part_of_a_name(family: str) -> None:
+    text = WRITERS[family]([Call("get_weather", {"city": "Paris"})], None, "")
+    assert read(family, f"[TOOL_CALLS]get{text}") == [{"text": "[TOOL_CALLS]get"}, *one({"city": "Paris"})]
+
+
+@pytest.mark.parametrize("family", ["command_a", "cohere_north"])
+def test_a_citation_that_has_no_end_takes_in_no_other_marker(family: str) -> None:
+    text = WRITERS[family]([Call("get_weather", {"city": "Paris"})], None, "")
+    read_as = outline(run(Parser.for_family(family, tools=[WEATHER], in_reasoning=False), [f"See <co: 0{text}"]))
+    assert read_as[0] == {"text": "See <co: 0"}
+    assert read_as[1]["call"]["arguments"] == {"city": "Paris"}
