@@ -44,7 +44,7 @@ LEDGER_BUDGET = 38
 """Calls that the ledger costs a request."""
 FURTHER = 8
 """Tokens more, of which each comes in a read of its own."""
-FURTHER_BUDGET = 13.6
+FURTHER_BUDGET = 13
 """Calls for each token more of a streamed answer of Chat Completions, of a model whose output a parser reads. What is called less
 than once in two tokens is not the token's."""
 MESSAGES = [{"role": "user", "content": SAID}]
@@ -233,5 +233,6 @@ async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: 
         few = await gateway.calls(CHAT, {**body, "max_tokens": 2})
         more = await gateway.calls(CHAT, {**body, "max_tokens": 2 + FURTHER})
 
-    each = sum(count for count in (more - few).values() if count * 2 >= FURTHER) / FURTHER
+    # a function is called so many times for a token; on a busy machine two tokens come in one read now and then
+    each = sum(round(count / FURTHER) for count in (more - few).values())
     assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"
