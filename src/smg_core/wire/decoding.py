@@ -318,9 +318,9 @@ def _drop_nulls(plain: object, shaped: tuple[str, ...]) -> None:
 def _malformed(error: Exception, limits: LimitsConfig) -> InvalidJson:
     if isinstance(error, RecursionError):
         return _too_deep(limits)
-    if isinstance(error, UnicodeDecodeError):
-        return InvalidJson("The request body is not valid UTF-8.")
     reason = str(error).removeprefix("JSON is malformed: ")
+    if isinstance(error, UnicodeDecodeError) or reason == "Invalid UTF-8 encoded string":  # as msgspec says it since 0.23
+        return InvalidJson("The request body is not valid UTF-8.")
     if reason == "Input data was truncated":
         reason = "it ends too early or holds an unpaired surrogate escape"
     return InvalidJson(f"We could not parse the JSON body of your request: {brief(reason, 120)}.")

@@ -474,7 +474,7 @@ class ChatDecoder:
         try:
             try:
                 return self._decode(data)
-            except UnicodeDecodeError:  # a character that the server cut in two
+            except (msgspec.DecodeError, UnicodeDecodeError):  # perhaps a character that the server cut in two
                 return self._decode(data.decode("utf-8", "replace"))
         except (msgspec.DecodeError, RecursionError) as error:
             raise EngineGarbled(
