@@ -80,7 +80,7 @@ CONSTANTS: dict[str, str] = {
     ),
     "ledger.postgres._LOCK": SIGN,
     "ledger.postgres._CONNECTIONS": "one that writes and one that reads",
-    **dict.fromkeys((f"ledger.queries.{name}" for name in ("_DIGITS", "_LAST_S")), FORMAT),
+    **dict.fromkeys((f"ledger.queries.{name}" for name in ("_DATE_DIGITS", "_DIGITS", "_LAST_S")), FORMAT),
     **dict.fromkeys(
         (f"ledger.queries.{name}" for name in ("_DEFAULT_S", "_MOST_ROWS", "_MOST_STEPS", "_ROWS")),
         "what a page of accounts is where its request says nothing, and at most; the next page has the rest",

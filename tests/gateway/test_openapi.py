@@ -17,12 +17,13 @@ from smg_core.app.app import App
 from smg_core.config.config import Config
 from smg_core.http.routes import WEBSOCKET
 from smg_core.http.settings import ServerConfig
+from smg_core.ledger.settings import LedgerConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
-ALL = Config(server=ServerConfig(parse_routes=True))
+ALL = Config(server=ServerConfig(parse_routes=True), ledger=LedgerConfig(enabled=True, url="memory:"))
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from smg_simulator.conform.answers import HttpAnswer, answer_faults
 from smg_simulator.conform.probes import Probe, probes
 
 TITLE = "Every API"
-SAID_LATE = {("generate_content", "chat server"): "promptTokenCount is not what it was"}
-"""Streams in which a number is 0 until the end, since the engine says it then."""
+SAID_LATE = {("generate_content", "chat server"): 'TokenCount" is a required property'}
+"""Streams that lack a number until the end, since the engine says it then."""
 
 
 def rows_of(specs: Iterable[ApiSpec], model: str) -> list[tuple[ApiTrials, Probe]]:

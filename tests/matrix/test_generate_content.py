@@ -142,8 +142,6 @@ def add(found: Answered, answer: Any) -> None:
         if candidate.finish_reason is not None:
             choice.finish = candidate.finish_reason.value.lower()
     usage = answer.usage_metadata
-    if usage is None:  # a chunk of a worker that says at its end alone what it has counted
-        return
     found.reasoning_tokens = usage.thoughts_token_count or 0
     found.prompt_tokens = usage.prompt_token_count
     found.completion_tokens = (usage.candidates_token_count or 0) + found.reasoning_tokens

@@ -319,7 +319,9 @@ def _malformed(error: Exception, limits: LimitsConfig) -> InvalidJson:
     if isinstance(error, RecursionError):
         return _too_deep(limits)
     reason = str(error).removeprefix("JSON is malformed: ")
-    if isinstance(error, UnicodeDecodeError) or reason == "Invalid UTF-8 encoded string":  # as msgspec says it since 0.23
+    if (
+        isinstance(error, UnicodeDecodeError) or reason == "Invalid UTF-8 encoded string"
+    ):  # as msgspec says it since 0.23
         return InvalidJson("The request body is not valid UTF-8.")
     if reason == "Input data was truncated":
         reason = "it ends too early or holds an unpaired surrogate escape"

@@ -209,7 +209,7 @@ async def test_a_reader_does_not_wait_for_what_is_added_after_it_asked() -> None
 async def test_nothing_is_dropped_where_the_store_can_keep_up_however_many_users_there_are() -> None:
     store, heard = store_at("memory:"), Heard()
     ledger = Ledger(store, LedgerConfig(write_s=3600.0, waiting=20), FakeClock(), heard, LocalChannel())
-    async with ledger.opened(), asyncio.timeout(30):
+    async with ledger.opened(), asyncio.timeout(PATIENCE):
         for number in range(100):
             ledger.add(ALICE._replace(user=str(number)), ONE)
             while len(ledger._sums) > 10:
@@ -222,7 +222,7 @@ async def test_nothing_is_dropped_where_the_store_can_keep_up_however_many_users
 async def test_however_many_ask_nothing_else_waits_for_a_thread_and_none_waits_for_ever(tmp_path: Path) -> None:
     settings = LedgerConfig(url=f"sqlite:///{tmp_path}/accounts.db", write_s=3600.0, timeout_s=0.3)
     store = ledger_store(settings, HistoryConfig())
-    async with ledger_in(store, settings) as ledger, asyncio.timeout(30):
+    async with ledger_in(store, settings) as ledger, asyncio.timeout(PATIENCE):
         ledger.add(ALICE, ONE)
         await ledger.flush()
         long_text = (

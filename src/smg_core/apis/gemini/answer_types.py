@@ -78,8 +78,8 @@ class ModalityCount(GoogleAnswer):
 class UsageMetadata(GoogleAnswer):
     """Token counts; `candidates_token_count` is without thoughts."""
 
-    prompt_token_count: int
-    total_token_count: int
+    prompt_token_count: int | UnsetType = UNSET
+    total_token_count: int | UnsetType = UNSET
     candidates_token_count: int | UnsetType = UNSET
     thoughts_token_count: int | UnsetType = UNSET
     cached_content_token_count: int | UnsetType = UNSET

@@ -265,11 +265,10 @@ class GeminiStreamEncoder:
 
     def _make_tail(self) -> bytes:
         """What every chunk ends with; counts are in it once they are known: servers that read prompts tell them last."""
-        known: JsonObject = {}
+        counts: JsonObject = {}
         if self._prompt_tokens:
-            counts: JsonObject = {"promptTokenCount": self._prompt_tokens, "totalTokenCount": self._prompt_tokens}
-            known["usageMetadata"] = counts
-        tail = b"," + encode_object({**known, **self._names()})[1:]
+            counts = {"promptTokenCount": self._prompt_tokens, "totalTokenCount": self._prompt_tokens}
+        tail = b"," + encode_object({"usageMetadata": counts, **self._names()})[1:]
         self._text_suffix = b"}]}}]" + tail + b"\n\n"
         return tail
 
