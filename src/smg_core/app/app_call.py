@@ -5,12 +5,41 @@ closed. Above: the clients of `app.inprocess`, and `app.direct`.
 """
 
 import asyncio
+from collections.abc import Sequence
 
-from smg_core.http.scope import DISCONNECT, AsgiApp, AsgiMessage, Receive, Scope, Send
+from smg_core.http.scope import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Header, Receive, Scope, Send
 
-__all__ = ["AppCall"]
+__all__ = ["AppCall", "request_scope"]
 
 BUFFERED = 64  # messages the app may be ahead of its reader before `send` waits
+
+
+def request_scope(
+    method: str,
+    path: str,
+    raw_path: bytes,
+    headers: Sequence[Header],
+    *,
+    query: bytes = b"",
+    scheme: str = "http",
+    server: tuple[str, int | None] = ("localhost", 80),
+) -> Scope:
+    """The scope of a request that comes from this process; the names of `headers` are in lower case."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": scheme,
+        "path": path,
+        "raw_path": raw_path,
+        "query_string": query,
+        "root_path": "",
+        "headers": list(headers),
+        "server": server,
+        "client": None,
+        DISCONNECT: Disconnect(),
+    }
 
 
 class AppCall:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from smg_core.app.app_call import AppCall
-from smg_core.http.scope import DISCONNECT, AsgiApp, Disconnect, Scope
+from smg_core.app.app_call import AppCall, request_scope
+from smg_core.http.scope import AsgiApp
 from smg_core.sse import DONE, SseReader
 
 __all__ = ["DirectCalls", "RequestRefused"]
@@ -70,27 +70,13 @@ class DirectCalls:
 
     def _call(self, path: str, body: Mapping[str, object] | msgspec.Struct) -> AppCall:
         data = msgspec.json.encode(body)
-        scope: Scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": "POST",
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": [
-                (b"host", b"localhost"),
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(data)).encode()),
-                *self._headers,
-            ],
-            "server": ("localhost", 80),
-            "client": None,
-            DISCONNECT: Disconnect(),
-        }
-        return AppCall(self._app, scope, data)
+        headers = [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(data)).encode()),
+            *self._headers,
+        ]
+        return AppCall(self._app, request_scope("POST", path, path.encode(), headers), data)
 
 
 async def _whole(call: AppCall) -> Any:

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Container, ItemsView, Iterator, Seque
 from types import ModuleType
 from typing import Any, Protocol
 
-from smg_core.app.app_call import AppCall
+from smg_core.app.app_call import AppCall, request_scope
 from smg_core.errors import InvalidRequest
 from smg_core.http.envelopes import Envelopes
-from smg_core.http.scope import DISCONNECT, AsgiApp, Disconnect, Scope
+from smg_core.http.scope import AsgiApp, Scope
 
 __all__ = ["async_client", "sync_client"]
 
@@ -171,19 +171,13 @@ def _misused(module: ModuleType, request: _Request, envelopes: Envelopes, why: s
 
 
 def _scope(request: _Request) -> Scope:
-    path = request.url.path
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": request.url.scheme,
-        "path": path,
-        "raw_path": request.url.raw_path.partition(b"?")[0],
-        "query_string": request.url.query,
-        "root_path": "",
-        "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        "server": (request.url.host, request.url.port),
-        "client": None,
-        DISCONNECT: Disconnect(),
-    }
+    url = request.url
+    return request_scope(
+        request.method,
+        url.path,
+        url.raw_path.partition(b"?")[0],
+        [(name.lower(), value) for name, value in request.headers.raw],
+        query=url.query,
+        scheme=url.scheme,
+        server=(url.host, url.port),
+    )

@@ -137,9 +137,7 @@ class Ledger:
     # ------------------------------------------------------------------------------------------------------------ writing
 
     async def _write(self) -> None:
-        left = len(
-            self._sums
-        )  # what is added from now on is for the next time: a reader shall not wait for all of a day's
+        left = len(self._sums)  # what is added from now on is for the next time: a reader shall not wait for that too
         while self._batch is not None or self._late or (left > 0 and self._sums):
             if self._batch is None and left > 0:
                 self._number += 1
