@@ -33,21 +33,18 @@ class HasUsage(Protocol):
         """The tokens so far."""
 
 
-class Charge(Protocol):
-    """What a request was charged when it was admitted. It is settled once, whatever the request's end."""
-
-    def follow(self, answer: HasUsage) -> None:
-        """Charge what comes of an answer beyond what is reserved, while it comes."""
-
-    def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
-        """The request has used so much; None: it has ended without an answer that says so."""
-
-
 class LedgerEntry(Protocol):
     """A request's entry in the ledger. It is settled once, whatever the request's end."""
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """The request has used so much; None: it has ended without an answer that says so."""
+
+
+class Charge(LedgerEntry, Protocol):
+    """What a request was charged of its limits when it was admitted; settled as an entry in the ledger is."""
+
+    def follow(self, answer: HasUsage) -> None:
+        """Charge what comes of an answer beyond what is reserved, while it comes."""
 
 
 class RequestLease:
