@@ -22,7 +22,7 @@ def request_scope(
     *,
     query: bytes = b"",
     scheme: str = "http",
-    server: tuple[str, int | None] = ("localhost", 80),
+    server: tuple[str, int | None],
 ) -> Scope:
     """The scope of a request that comes from this process; the names of `headers` are in lower case."""
     return {

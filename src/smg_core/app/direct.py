@@ -76,7 +76,8 @@ class DirectCalls:
             (b"content-length", str(len(data)).encode()),
             *self._headers,
         ]
-        return AppCall(self._app, request_scope("POST", path, path.encode(), headers), data)
+        scope = request_scope("POST", path, path.encode(), headers, server=("localhost", 80))
+        return AppCall(self._app, scope, data)
 
 
 async def _whole(call: AppCall) -> Any:
