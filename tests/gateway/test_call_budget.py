@@ -236,3 +236,12 @@ async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: 
     # a function is called so many times for a token; on a busy machine two tokens come in one read now and then
     each = sum(round(count / FURTHER) for count in (more - few).values())
     assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"
+
+
+async def test_a_whole_answer_costs_the_same_calls_whatever_its_length(tmp_path: Path) -> None:
+    async with counting(tmp_path, SimulatorConfig(replies=(Reply(SAID),))) as gateway:
+        body = {"model": "sim", "messages": MESSAGES}
+        few = await gateway.calls(CHAT, {**body, "max_tokens": 2})
+        more = await gateway.calls(CHAT, {**body, "max_tokens": 2 + 4 * FURTHER})
+
+    assert more.total() - few.total() <= FURTHER, told(more - few)

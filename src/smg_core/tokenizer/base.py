@@ -119,6 +119,10 @@ class IncrementalDecoder(Protocol):
         become a character are replaced by U+FFFD."""
         ...
 
+    def feed_each(self, ids: Sequence[int]) -> list[str]:
+        """What `feed` returns for each of the ids alone, one after the other."""
+        ...
+
     def finish(self) -> str:
         """The text that was held back. Called once, after the last ids."""
         ...

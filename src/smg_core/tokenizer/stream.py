@@ -47,6 +47,14 @@ class ByteDecoder:
         self._tail = data[used:]
         return text
 
+    def feed_each(self, ids: Sequence[int]) -> list[str]:
+        if not self._tail:
+            try:
+                return [*map(bytes.decode, map(self._bytes_of, ids))]
+            except UnicodeDecodeError:  # some token has a part of a character
+                pass
+        return [self.feed((each,)) for each in ids]
+
     def finish(self) -> str:
         tail, self._tail = self._tail, b""
         return tail.decode("utf-8", "replace") if tail else ""
@@ -74,6 +82,9 @@ class PieceDecoder:
                 return opening + "".join(map(self._text_of, ids[place + 1 :]))
         return ""
 
+    def feed_each(self, ids: Sequence[int]) -> list[str]:
+        return [*map(self._text_of, ids)] if self._started else [self.feed((each,)) for each in ids]
+
     def finish(self) -> str:
         return ""
 
@@ -100,6 +111,13 @@ class FallbackDecoder:
         if not text.isascii() or self._tail or self._broken:
             text = self._resolve(text)
         return self._stripped(text) if self._strip else text
+
+    def feed_each(self, ids: Sequence[int]) -> list[str]:
+        if not (self._tail or self._broken or self._strip):
+            texts = [*map(self._text_of, ids)]
+            if "".join(texts).isascii():
+                return texts
+        return [self.feed((each,)) for each in ids]
 
     def finish(self) -> str:
         text = self._end_of_run()
@@ -160,7 +178,10 @@ class WindowDecoder:
         self._shown = 0
 
     def feed(self, ids: Sequence[int]) -> str:
-        return "".join([self._step(token_id) for token_id in ids])
+        return "".join(self.feed_each(ids))
+
+    def feed_each(self, ids: Sequence[int]) -> list[str]:
+        return [self._step(token_id) for token_id in ids]
 
     def _step(self, token_id: int) -> str:
         before = self._decode(self._ids[: self._shown]) if self._shown else ""

@@ -86,6 +86,18 @@ def test_any_ids_in_any_cut_give_the_same_text(
     assert tokenizer.decode(ids, skip_special_tokens=skip) == references[kind].decode(ids, skip_special_tokens=skip)
 
 
+@given(data=st.data(), kind=st.sampled_from(KINDS))
+def test_the_text_of_each_id_is_what_it_is_alone(
+    data: st.DataObject, kind: str, tokenizers_by_kind: dict[str, HuggingFaceTokenizer]
+) -> None:
+    tokenizer = tokenizers_by_kind[kind]
+    some_ids = st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=20)
+    once, alone = tokenizer.decoder(), tokenizer.decoder()
+    for ids in data.draw(st.lists(some_ids, max_size=4)):
+        assert once.feed_each(ids) == [alone.feed([each]) for each in ids]
+    assert once.finish() == alone.finish()
+
+
 @given(text=st.text(max_size=60), kind=st.sampled_from(KINDS))
 def test_the_ids_of_any_text_stream_to_its_decoding(
     text: str, kind: str, tokenizers_by_kind: dict[str, HuggingFaceTokenizer], references: dict[str, Tokenizer]

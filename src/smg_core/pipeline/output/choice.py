@@ -169,15 +169,38 @@ class ChoiceOutput:
     def _all_but_last(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> Sequence[int]:
         """Read all ids but the last one by one, so that the count of reasoning tokens does not depend on how tokens arrived;
         returns the last. A stop string in them finishes the choice."""
+        if self.stopper is None:
+            self._read_runs(self.decoder.feed_each(ids[:-1]), events)
+            return ids[-1:]
         for each in ids[:-1]:
-            text, matched = self.decoder.feed((each,)), None
-            if self.stopper is not None:
-                text, matched = self.stopper.feed(text)
+            text, matched = self.stopper.feed(self.decoder.feed((each,)))
             self._emit(text, 1, events)
             if matched is not None:
                 self._finish(output, matched, events)
                 break
         return ids[-1:]
+
+    def _read_runs(self, texts: Sequence[str], events: list[Event]) -> None:
+        """Read the texts of tokens with the same outcome as one by one, but a run of them at once where that is certainly one
+        piece. How long a run may be is tried: shorter after a marker was found in it, longer again behind it."""
+        parser, at, size = self.parser, 0, len(texts)
+        while parser is not None and at < len(texts):
+            run = texts[at : at + size]
+            while (
+                len(run) > 1 and not run[-1]
+            ):  # a token without text belongs to the character that the next one completes
+                run = run[:-1]
+            text = "".join(run)
+            if (kind := parser.plain(text)) is None and len(run) > 1:
+                size = len(run) // 4 or 1
+                continue
+            self.unread.append((text, len(run), ()))
+            if kind is not None:
+                self._pieces((kind(text),), events)
+                size *= 2
+            elif text:
+                self._pieces(parser.feed(text), events)
+            at += len(run)
 
     def _flush(self, text: str) -> tuple[str, str | None]:
         """The rest of the text, once no more ids can come."""
