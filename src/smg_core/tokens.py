@@ -23,14 +23,15 @@ def told_count(value: int | None) -> int:
 class TokenIds(Sequence[int]):
     """Immutable token ids, 4 bytes each.
 
-    `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until it is made. Read it with
-    `engines.codecs.protobuf.varints_of`, which makes it.
+    `size` is their number. `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until
+    it is made. Read it with `engines.codecs.protobuf.varints_of`, which makes it.
     """
 
-    __slots__ = ("_ids", "packed_varints")
+    __slots__ = ("_ids", "packed_varints", "size")
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         self._ids = ids if isinstance(ids, array) and ids.typecode == "I" else array("I", ids)
+        self.size = len(self._ids)
         self.packed_varints: bytes | None = None
 
     def __len__(self) -> int:

@@ -227,21 +227,24 @@ class SharedBoard:
 
     # ----------------------------------------------------------------------------------------------------------- counts
 
-    def add(self, row: int, change: int) -> None:
-        self._cells[row * self._processes + self._column] += change
+    def add(self, row: int, change: int, tokens: int = 0) -> None:
+        place = row * self._processes + self._column
+        self._cells[place] += change
+        if tokens:
+            self._cells[self._tokens + place] += tokens
 
     def total(self, row: int) -> int:
         start = row * self._processes
         found: int = sum(self._cells[start : start + self._processes])
         return found
 
-    def add_tokens(self, row: int, change: int) -> None:
-        self._cells[self._tokens + row * self._processes + self._column] += change
-
     def tokens(self, row: int) -> int:
         start = self._tokens + row * self._processes
         found: int = sum(self._cells[start : start + self._processes])
         return found
+
+    def counts(self, row: int) -> tuple[int, int]:
+        return self.total(row), self.tokens(row)
 
 
 @attrs.frozen(eq=False)

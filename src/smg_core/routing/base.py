@@ -149,7 +149,7 @@ class RoutingContext(Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """The length of the prompt in tokens; of a text, an estimate."""
-        return len(self.input_ids) or len(self.text) // _CHARACTERS
+        return self.input_ids.size or len(self.text) // _CHARACTERS
 
     @property
     def prefix_keys(self) -> Sequence[int]:

@@ -147,7 +147,7 @@ class Decisions:
             policy=policy,
             attempt=attempt,
             at=at,
-            prompt_tokens=context.tokens,
+            prompt_tokens=context.input_ids.size or context.tokens,
             worker=pick.worker.name,
             rank=pick.rank,
             why=pick.why[:LONGEST_WHY],
@@ -163,7 +163,7 @@ class Decisions:
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         texts = (context.text, context.cache_key or "", context.cache_salt or "")
-        size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * sum(map(len, texts))
+        size += _TOKEN_BYTES * context.input_ids.size + _CHARACTER_BYTES * sum(map(len, texts))
         self._turn += 1
         self._kept[self._turn] = decision, replace(context, headers={}), size
         self._of_request.setdefault(context.request_id, []).append(self._turn)

@@ -100,7 +100,7 @@ class ExpectedCache:
     def _all_keys(self, context: RoutingContext) -> tuple[NDArray[np.uint64] | None, Sequence[int]]:
         """The sums of the prompt's ids for each block of the approximate index (None of a text), and its keys there, which are
         made of the same sums where that can be."""
-        if not len(context.input_ids):
+        if not context.input_ids.size:
             return None, self._keys_of(context)
         base = self._keys.sums(context.input_ids.buffer, self._block)
         if context.media_keys is not None:
@@ -137,7 +137,7 @@ class ExpectedCache:
 
     def _keys_of(self, context: RoutingContext) -> Sequence[int]:
         start = start_of(context.cache_salt, context.lora)
-        if len(context.input_ids):
+        if context.input_ids.size:
             return self._keys.keys(context.prefix_keys, self._block, start)
         return self._texts.keys(context.text, start)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
+from msgspec import Struct
 
 from smg_core.errors import ClientGone
 from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
@@ -51,8 +52,7 @@ class SpecialTokens:
     named: Mapping[str, str] = attrs.field(factory=dict, hash=False)
 
 
-@attrs.frozen
-class Prompt:
+class Prompt(Struct, frozen=True):
     """Rendered text, as pieces that joined give the text. No token may reach from one piece into the next: this is how a
     control token spelled out in a user's message stays text. Nearly always there is one piece."""
 
@@ -63,8 +63,7 @@ class Prompt:
         return self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)
 
 
-@attrs.frozen
-class EncodeReport:
+class EncodeReport(Struct, frozen=True):
     """A prompt's ids, the number of its characters, and how many of them came from the cache `level` ("l0", "l1", or ""
     for none)."""
 

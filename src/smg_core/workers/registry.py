@@ -55,6 +55,7 @@ class Registry:
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
+        self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
@@ -202,6 +203,7 @@ class Registry:
         serving = [worker for worker in self._workers.values() if worker.role != "encode"]
         self._known = frozenset(model for worker in serving for model in worker.serves)
         self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
+        self.any_split = bool(self._split)
         encoders: dict[str, list[Worker]] = {}
         for worker in self._workers.values():
             for model in worker.models if worker.role == "encode" else ():

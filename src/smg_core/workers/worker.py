@@ -28,7 +28,6 @@ __all__ = [
     "Board",
     "ClientCalls",
     "LocalBoard",
-    "PrefillLoad",
     "ProbeCall",
     "Signal",
     "State",
@@ -148,13 +147,16 @@ class Board(Protocol):
 
     def states(self, row: int) -> dict[str, int]: ...
 
-    def add(self, row: int, change: int) -> None: ...
+    def add(self, row: int, change: int, tokens: int = 0) -> None:
+        """Count `change` requests more, and so many tokens of prompts."""
 
     def total(self, row: int) -> int: ...
 
-    def add_tokens(self, row: int, change: int) -> None: ...
-
     def tokens(self, row: int) -> int: ...
+
+    def counts(self, row: int) -> tuple[int, int]:
+        """The requests and the tokens."""
+        ...
 
 
 class LocalBoard:
@@ -197,17 +199,19 @@ class LocalBoard:
         self._names.append("")
         return len(self._names) - 1
 
-    def add(self, row: int, change: int) -> None:
+    def add(self, row: int, change: int, tokens: int = 0) -> None:
         self._rows[row] = self._rows.get(row, 0) + change
+        if tokens:
+            self._tokens[row] = self._tokens.get(row, 0) + tokens
 
     def total(self, row: int) -> int:
         return self._rows.get(row, 0)
 
-    def add_tokens(self, row: int, change: int) -> None:
-        self._tokens[row] = self._tokens.get(row, 0) + change
-
     def tokens(self, row: int) -> int:
         return self._tokens.get(row, 0)
+
+    def counts(self, row: int) -> tuple[int, int]:
+        return self._rows.get(row, 0), self._tokens.get(row, 0)
 
 
 class ClientCalls:
@@ -229,38 +233,27 @@ class ClientCalls:
 
 
 class WorkerPlace:
-    """The place of one call at its worker, from when it is made until `leave` is called."""
+    """The place of one call at its worker, from when it is made until `leave` is called. The `tokens` of its prompt count as
+    waiting there until `prompt_read` is called, at the call's first output, or it ends."""
 
-    __slots__ = ("_calls", "_worker")
+    __slots__ = ("_calls", "_tokens", "_worker")
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker, self._calls = worker, worker.client_calls
+    def __init__(self, worker: "Worker", tokens: int) -> None:
+        self._worker, self._calls, self._tokens = worker, worker.client_calls, tokens
         self._calls.count += 1
-        worker.board.add(worker.row, 1)
+        worker.board.add(worker.row, 1, tokens)
+
+    def prompt_read(self) -> None:
+        tokens, self._tokens = self._tokens, 0
+        if tokens:
+            self._worker.board.add(self._worker.row, 0, -tokens)
 
     def leave(self) -> None:
-        calls = self._calls
-        self._worker.board.add(self._worker.row, -1)
+        calls, tokens, self._tokens = self._calls, self._tokens, 0
+        self._worker.board.add(self._worker.row, -1, -tokens)
         calls.count -= 1
         if not calls.count and calls.on_none is not None:
             calls.on_none()
-
-
-class PrefillLoad:
-    """The prompt tokens of one call, which count as waiting at its worker from now until `over` is called: at the call's first
-    output, and when it ends."""
-
-    __slots__ = ("_board", "_row", "_tokens")
-
-    def __init__(self, worker: "Worker", tokens: int) -> None:
-        self._board, self._row, self._tokens = worker.board, worker.row, tokens
-        if tokens:
-            worker.board.add_tokens(worker.row, tokens)
-
-    def over(self) -> None:
-        tokens, self._tokens = self._tokens, 0
-        if tokens:
-            self._board.add_tokens(self._row, -tokens)
 
 
 class ProbeCall:
@@ -430,7 +423,7 @@ class Worker:
     @property
     def record(self) -> CandidateRecord:
         """The worker as a routing policy is shown it now: one object as long as nothing of it has changed."""
-        in_flight, tokens = self.board.total(self.row), self.board.tokens(self.row)
+        in_flight, tokens = self.board.counts(self.row)
         load, facts = self._record_of
         kept = self._record
         if (

@@ -731,10 +731,10 @@ async def test_an_old_client_is_closed_when_its_last_call_has_ended() -> None:
     async with site() as here:
         worker = here.add()
         await here.passes(0)
-        first, place = here.peer, WorkerPlace(worker)
+        first, place = here.peer, WorkerPlace(worker, 0)
         here.monitor.renew(worker)
         await here.passes(1)
-        second = WorkerPlace(worker)
+        second = WorkerPlace(worker, 0)
         closed_during = first.closed
         place.leave()
         await here.passes(0)

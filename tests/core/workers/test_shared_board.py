@@ -48,8 +48,8 @@ def test_every_process_sees_the_tokens_that_wait_by_all_and_those_of_one_that_is
     first, second, third = boards()
     rows = [first.claim(name) for name in "abc"]
     for row in (rows[0], rows[2]):
-        first.add_tokens(row, 500)
-        second.add_tokens(row, 20)
+        first.add(row, 0, 500)
+        second.add(row, 0, 20)
     first.clear()
 
     assert [third.tokens(row) for row in rows] == [20, 0, 20]
@@ -158,8 +158,7 @@ class Rows(RuleBasedStateMachine):
     def begin(self, data: st.DataObject, tokens: int) -> None:
         process, name = data.draw(st.sampled_from(self.claimed()))
         row = self.claims[process][name]
-        self.boards[process].add(row, 1)
-        self.boards[process].add_tokens(row, tokens)
+        self.boards[process].add(row, 1, tokens)
         self.requests.append((process, name, row, tokens))
 
     @precondition(lambda self: self.requests)
@@ -169,7 +168,7 @@ class Rows(RuleBasedStateMachine):
         self.requests.remove(request)
         process, _, row, tokens = request
         self.boards[process].add(row, -1)
-        self.boards[process].add_tokens(row, -tokens)
+        self.boards[process].add(row, 0, -tokens)
 
     @rule(process=st.integers(0, PROCESSES - 1))
     def die(self, process: int) -> None:

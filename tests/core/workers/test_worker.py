@@ -88,7 +88,7 @@ def test_what_a_policy_is_shown_is_one_object_until_something_of_the_worker_chan
     subject = Worker(spec=WorkerSpec("grpc://a", name="a", weight=2.0), row=0, board=LocalBoard())
     changes = [
         lambda: subject.board.add(0, 1),
-        lambda: subject.board.add_tokens(0, 7),
+        lambda: subject.board.add(0, 0, 7),
         lambda: setattr(subject, "load", Loads((RankLoad(0, 3, 2, token_usage=0.5, max_tokens=9), RankLoad(1, 1, 1)))),
         lambda: setattr(subject, "facts", EngineFacts("vllm", ranks=2)),
         lambda: setattr(subject, "load", None),

@@ -25,8 +25,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import attrs
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.apis.chat.answer_types import AnswerFinishReason
@@ -71,8 +71,7 @@ _DONE = b"data: [DONE]\n\n"
 _OBFUSCATION_BLOCK = 32
 
 
-@attrs.frozen
-class _Head:
+class _Head(Struct, frozen=True):
     """The fields that are the same in every chunk of a response."""
 
     response_id: str

@@ -211,7 +211,7 @@ class Answer:
 
     async def finish(self, finishes: Sequence[Finished] = ()) -> None:
         """End the response, complete. `finishes` are the ends of choices that have not passed through `take`."""
-        await self._end([*finishes, self._total(), Done()])
+        await self._end([*finishes, self.usage or NO_USAGE, Done()])
 
     async def cancel(self, reason: str) -> None:
         """End the response before it is complete, because the client or the gateway wishes so."""

@@ -116,7 +116,16 @@ class Trace:
         kind = type(moment)
         self.moments.append(moment)
         if kind in NOTED:
-            self._note(moment)
+            if isinstance(moment, FirstToken):
+                self.first = moment
+            elif isinstance(moment, AttemptEnded):
+                if not self.outrun:
+                    self.ended = moment
+                self.attempts += 1
+            elif isinstance(moment, RequestStarted):
+                self.stream = moment.stream
+            else:
+                self.violations += 1
         for report in self._reporters[kind]:
             report(moment)
 
@@ -126,18 +135,6 @@ class Trace:
         self.attempts += 1
         for report in self._reporters[AttemptEnded]:
             report(moment)
-
-    def _note(self, moment: Moment) -> None:
-        if isinstance(moment, FirstToken):
-            self.first = moment
-        elif isinstance(moment, AttemptEnded):
-            if not self.outrun:
-                self.ended = moment
-            self.attempts += 1
-        elif isinstance(moment, RequestStarted):
-            self.stream = moment.stream
-        else:
-            self.violations += 1
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

@@ -27,6 +27,7 @@ from smg_core.pipeline.output.continuing import Rest, rest_of
 from smg_core.pipeline.output.processor import OutputProcessor
 from smg_core.pipeline.pairs.pairing import Pairing, lora_at
 from smg_core.pipeline.prompt.media import SharedInputs
+from smg_core.workers.worker import WorkerPlace
 
 __all__ = ["EngineCall"]
 
@@ -34,7 +35,7 @@ __all__ = ["EngineCall"]
 class EngineCall:
     """One engine call, from the step to the engine's requests and to the turn. `engine` is the client of its engine; `ids` are
     those of its requests there; `outgoing` is what it is sent of the request's trace; `pairing` has the engines where several
-    share the call. `on_output` is called at the first output; `first_seconds` is how long that took, None also of an
+    share the call. `place` is its own at the worker; `first_seconds` is how long the first output took, None also of an
     engine that was asked for its answer in one piece; `tokens_before` and `finishes_before` count what the turn had before this
     call."""
 
@@ -44,7 +45,7 @@ class EngineCall:
         self.began = now()
         self.first_seconds: float | None = None
         self.pairing: Pairing | None = None
-        self.on_output: Callable[[], None] | None = None
+        self.place: WorkerPlace | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
         self.shared: list[SharedInputs] = []
         self._chat = chat
@@ -76,8 +77,8 @@ class EngineCall:
         receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
         def on_first() -> None:
-            if self.on_output is not None:
-                self.on_output()
+            if self.place is not None:
+                self.place.prompt_read()
             if not self._fit.request.stream:
                 return  # the first output is the whole of it: the time says how long the answer took
             at = now()

@@ -8,7 +8,6 @@ performers. Below: prepare, executor, media.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
@@ -162,13 +161,13 @@ class Preparing:
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
-            encoded = attrs.evolve(encoded, ids=media.ids)
+            encoded = replace(encoded, ids=media.ids)
         trace.report(
             EncodeDone(
                 request.id,
                 encoded.characters,
                 encoded.cached_characters,
-                len(encoded.ids),
+                encoded.ids.size,
                 now - rendered,
                 now,
             )

@@ -43,10 +43,10 @@ def routing_context(
         cache_salt=prompted.salt or None,
         lora=prompted.model.adapter or None,
         media_keys=None if prompted.media is None else prompted.media_keys,
-        text="" if prompted.ids else prompt_text(request, prefix_tokens * _CHARACTERS),
+        text="" if prompted.ids.size else prompt_text(request, prefix_tokens * _CHARACTERS),
         role=role,
         now=now,
-        engine_salt=_engine_salt(prompted),
+        engine_salt=_engine_salt(prompted) if request.caller.tenant else request.cache_salt,
         media=() if prompted.media is None else prompted.media.starts,
         hand_over=hand_over or {},
     )

@@ -71,8 +71,8 @@ class Selecting:
         again can change."""
         if step.suspects:
             return self._without_suspects(step, trace)
-        if not step.roles and not self._registry.split(step.prompted.request.model):
-            return self._alone(step, "regular", trace)
+        if not step.roles and not self._registry.any_split:
+            return Placement((self._pick(step, "regular", trace, self._takers(step, "regular"), reads=True),))
         refusals: list[SmgError] = []
         for roles in (step.roles,) if step.roles else self._arrangements(step):
             try:
@@ -240,21 +240,17 @@ class Selecting:
             raise NoWorker(f"No decode worker for the model '{model}' is ready.", retry_after=1.0)
         return (("regular",),)
 
-    def _candidates(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
-        """The ready workers in `role`; where the turn goes on with an answer, those that can."""
-        model = step.prompted.request.model
-        found = self._registry.candidates(model, step.exclude, role)
-        if step.received is not None:
-            found = tuple(worker for worker in found if can_go_on(step.prompted, step.received, worker))
-            if not found:
-                raise NoWorker(f"No worker for the model '{model}' can go on with this answer.", retry_after=1.0)
-        return found
-
     def _takers(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
         """The candidates whose engines can do what is asked and have room for it. Raises the refusal when there are none."""
         prompted = step.prompted
         request = prompted.request
-        candidates = self._candidates(step, role)
+        candidates = self._registry.candidates(request.model, step.exclude, role)
+        if step.received is not None:
+            candidates = tuple(worker for worker in candidates if can_go_on(prompted, step.received, worker))
+            if not candidates:
+                raise NoWorker(
+                    f"No worker for the model '{request.model}' can go on with this answer.", retry_after=1.0
+                )
         if self._models.get(request.model) is not prompted.model:
             self._refuse_outdated(prompted, candidates)
         try:
@@ -269,7 +265,7 @@ class Selecting:
 
     def _hand_over(self, step: Select, found: Sequence[Worker], ends: Sequence[Worker]) -> Mapping[str, float]:
         """What handing the cache over costs each worker of `found` that shares a host with none at the other end."""
-        cost = self._disaggregation.transfer_cost * len(step.prompted.ids)
+        cost = self._disaggregation.transfer_cost * step.prompted.ids.size
         return hand_over_costs(found, ends, cost) if cost else {}
 
     def _pick(
@@ -291,11 +287,15 @@ class Selecting:
         if doubted:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
+        tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
-        seen = self._seen(candidates, now)
+        ranks_tripped = self._registry.breakers.ranks_tripped
+        seen = tuple([self._shown(each, now) if ranks_tripped else each.record for each in candidates])
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
-        rank = self._rank(worker, pick, now)
+        rank = worker.spec.rank  # of a worker that is one rank
+        if rank is None:
+            rank = self._rank(worker, pick, now) if ranks_tripped else pick.rank
         probe = None
         if self._registry.breakers.tripped:
             probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
@@ -316,15 +316,7 @@ class Selecting:
                 cached,
             )
         )
-        return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0, probe)
-
-    def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
-        """The candidates as their policy is shown them. There may be hundreds, and hardly ever is a rank left alone."""
-        if self._registry.breakers.ranks_tripped:
-            return tuple([self._shown(each, now) for each in candidates])
-        if len(candidates) == 1:
-            return (candidates[0].record,)
-        return tuple([each.record for each in candidates])
+        return Chosen(worker, role, rank, max(0, tokens - pick.cached) if reads else 0, probe)
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""
@@ -333,10 +325,6 @@ class Selecting:
 
     def _rank(self, worker: Worker, pick: Pick, now: float) -> int | None:
         """The rank that is asked: the one that was picked, unless it is left alone for a while; then the others in turn."""
-        if worker.spec.rank is not None:
-            return worker.spec.rank
-        if not self._registry.breakers.ranks_tripped:
-            return pick.rank
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         if not out or (pick.rank is not None and pick.rank not in out):
             return pick.rank
@@ -391,7 +379,7 @@ def understand_each_other(prefill: Worker, decode: Worker) -> bool:
 def can_go_on(prompted: Prompted, received: int, worker: Worker) -> bool:
     """Whether a worker's engine takes ids, and has room for `received` tokens and one more behind the prompt."""
     context = worker.facts.context_length
-    return worker.facts.takes_ids and (not context or len(prompted.ids) + received < context)
+    return worker.facts.takes_ids and (not context or prompted.ids.size + received < context)
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

@@ -6,6 +6,7 @@ stream. The outcome of every call is reported with its worker: success or error,
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -24,9 +25,12 @@ from smg_core.pipeline.calls.worker_loss import KnowsWorkers, Move, Moving, Take
 from smg_core.pipeline.flow.driver import Run, loop_call_later
 from smg_core.pipeline.flow.steps import Chosen, Stream
 from smg_core.pipeline.pairs.pairing import OnHandover, Pairs, says_something, untold
-from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
+from smg_core.workers.worker import Worker, WorkerPlace
 
 __all__ = ["OnOutcome", "Streaming"]
+
+
+_REASON_OF = attrgetter("reason")
 
 
 class OnOutcome(Protocol):
@@ -83,10 +87,9 @@ class Streaming:
             call.pairing = self._pairs.of(step, step.prefill, run, call.attempt, self._tell)
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
-        place = WorkerPlace(worker)
-        waiting = PrefillLoad(worker, step.chosen.reads)
-        call.on_output = waiting.over
-        waits_for, move = _workers_of(step), Move(step, attempt, run.answer, call.needs)
+        place = call.place = WorkerPlace(worker, step.chosen.reads)
+        waits_for = _workers_of(step) if step.prefill is not None or step.encoders else {worker.name: worker}
+        move = Move(step, attempt, run.answer, call.needs)
         for name in waits_for:
             self._running.setdefault(name, set()).add(move)
         watch = Watch(attempt, run.timeouts, self._call_later)
@@ -103,7 +106,6 @@ class Streaming:
             watch.stop()
             self._forget(move, waits_for)
             place.leave()
-            waiting.over()
             if call.shared:
                 call.release_shared()
             if (attempt.release() or call.cut) and call.pairing is None:  # two legs are told by what holds them
@@ -203,7 +205,7 @@ class Streaming:
                 attempt=step.attempt,
                 outcome=outcome,
                 completion_tokens=attempt.usage().completion_tokens - call.tokens_before,
-                finish=tuple([each.reason for each in finishes]),
+                finish=tuple(map(_REASON_OF, finishes)),
                 first_seconds=call.first_seconds,
                 seconds=seconds,
                 at=now,
@@ -221,9 +223,7 @@ class Streaming:
 
 
 def _workers_of(step: Stream) -> dict[str, Worker]:
-    """The workers without which a call cannot go on, by name; the one that answers is the first."""
-    if step.prefill is None and not step.encoders:
-        return {step.chosen.worker.name: step.chosen.worker}
+    """The workers without which a call of several cannot go on, by name; the one that answers is the first."""
     return {each.worker.name: each.worker for each in step.parts}
 
 

@@ -87,7 +87,7 @@ class Moving:
         requests, tokens = taken.of(model)
         if requests >= most_requests or tokens >= most_tokens:
             return False
-        taken.add(model, len(step.prompted.ids))
+        taken.add(model, step.prompted.ids.size)
         return True
 
     def lost_with(self, worker: Worker, error: SmgError | None, began: float, now: float) -> bool:

@@ -9,7 +9,7 @@ mended, if a setting says so, and the rest refused. Pure. Above: reading. Below:
 
 from collections.abc import Callable, Mapping, Sequence
 
-import attrs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts
@@ -50,8 +50,7 @@ __all__ = ["HeldOutput", "hold"]
 _Hold = Callable[[Sequence[JsonObject], ToolChoice], FamilyConstraint | None]
 
 
-@attrs.frozen
-class HeldOutput:
+class HeldOutput(Struct, frozen=True):
     """The `constraint`, if any. `reads` names the family whose parser reads an output that is held to it. `after_reasoning`: the
     engine is to hold only what follows the reasoning that the prompt has opened. `strict` are the names of the functions whose
     calls it holds to their schemas."""
@@ -89,8 +88,8 @@ def hold(
     else:
         held = _format_held(request, family, before, facts, calls=calls and bool(family.calls), checked=checked)
     if eased:
-        held = attrs.evolve(held, strict=held.strict & _asked_to_be_strict(request))
-    return attrs.evolve(held, after_reasoning=True) if told and held.constraint is not None else held
+        held = replace(held, strict=held.strict & _asked_to_be_strict(request))
+    return replace(held, after_reasoning=True) if told and held.constraint is not None else held
 
 
 def _before(thought: Thought, facts: EngineFacts) -> Thought:

@@ -99,7 +99,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     keeps_control = reading.keeps_control
     plan = OutputPlan(
         tokenizer=tokenizer,
-        prompt_tokens=len(prompted.ids),
+        prompt_tokens=prompted.ids.size,
         choices=sampling.n * copies,
         copies=copies,
         stop=sampling.stop,
@@ -127,7 +127,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         stream=request.stream or budget is not None or bool(sampling.stop and not facts.stop_strings),
         constraint=reading.constraint,
         after_reasoning=reading.after_reasoning,
-        cache_salt=_cache_salt(prompted, facts),
+        cache_salt=_cache_salt(prompted, facts) if request.caller.tenant else request.cache_salt,
     )
     return FitForIds(engine, plan, budget)
 
@@ -174,7 +174,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
         key = None if request.cache_key is None else salts.of(tenant, request.cache_key)
         request = replace(request, cache_salt=_cache_salt(prompted, facts), cache_key=key)
     asked, context, choice = request.sampling, prompted.model.context_length, prompted.request.tool_choice
-    if asked.max_tokens is None and (most := _most_tokens(prompted, context)) < context - len(prompted.ids):
+    if asked.max_tokens is None and (most := _most_tokens(prompted, context)) < context - prompted.ids.size:
         request = replace(request, sampling=replace(asked, max_tokens=most))
     plan = ChatPlan(
         choices=request.sampling.n,
@@ -208,7 +208,7 @@ def _has_custom(request: GenerationRequest) -> bool:
 def _most_tokens(prompted: Prompted, context: int) -> int:
     """How many tokens an answer may have where the client has named no number: the rest of the context, and of an answer that
     leaves whole as many as are kept of one."""
-    left, asked, most = context - len(prompted.ids), prompted.request.sampling, prompted.model.answer_bytes
+    left, asked, most = context - prompted.ids.size, prompted.request.sampling, prompted.model.answer_bytes
     if prompted.request.stream or not most:
         return left
     return min(left, tokens_within(most, asked.n, asked.logprobs))
@@ -237,8 +237,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     """Refuse by name what this engine cannot do."""
     request = prompted.request
     asked = request.sampling
-    if facts.context_length != prompted.model.context_length and prompted.ids:
-        refuse_too_long(request, len(prompted.ids), facts.context_length)
+    if facts.context_length != prompted.model.context_length and prompted.ids.size:
+        refuse_too_long(request, prompted.ids.size, facts.context_length)
     if request.prompt is not None and not facts.takes_ids:
         raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
     if asked.token_ids and not facts.takes_ids:

@@ -8,7 +8,7 @@ thought, custom_tools, formats.
 from collections.abc import Callable
 from dataclasses import replace
 
-import attrs
+from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.constraint import Constraint
@@ -21,9 +21,10 @@ from smg_core.pipeline.prompt.formats import constraint_of
 from smg_core.pipeline.prompt.prepare import offered
 from smg_core.pipeline.prompt.reasoning_state import NO_THOUGHT, thought_of
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import GenerationRequest, HostedTool, ToolCall
+from smg_core.request import GenerationRequest, HostedTool, ReasoningSettings, TextFormat, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
 from smg_parsers.families.models import family as family_named
+from smg_parsers.families.reasoning import left_at
 from smg_parsers.parser import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
@@ -32,8 +33,7 @@ PARSER_HEADER = "x-smg-parser"
 """Request header that names the family to parse this answer with, if a deployment allows that; "none" passes the text on."""
 
 
-@attrs.frozen
-class Reading:
+class Reading(Struct, frozen=True):
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `constraint`: what the output is
     held to, and `after_reasoning` as in `EngineRequest`; `closed`: what is held once the gateway has closed the reasoning.
     `single_call`: calls after the first are not passed on. `thinks`: reasoning may come before the answer, as far as the prompt
@@ -57,6 +57,29 @@ def reading_of(
 ) -> Reading:
     """How to read the answer of an engine with these `facts` to `request`; `prompt` is the rendered prompt, `eased` as in
     `hold`."""
+    asks_nothing = not request.tools and request.reasoning == _UNSAID and type(request.response_format) is TextFormat
+    if asks_nothing and request.prompt is None and model.parser is not None and PARSER_HEADER not in request.headers:
+        return _usual_reading(request, model, model.parser, prompt, facts)
+    return _own_reading(request, model, prompt, facts, eased=eased)
+
+
+def _usual_reading(
+    request: GenerationRequest, model: ServedModel, family: Family, prompt: str, facts: EngineFacts
+) -> Reading:
+    """How to read the answer to a request that asks for nothing which changes that: it is kept for the next one, for each way in
+    which the prompt may have left the reasoning."""
+    opened, closed = left_at(prompt, family.thinking)
+    place = opened, closed, request.tool_choice.parallel
+    found = model.readings.get(place)
+    if not isinstance(found, Reading):
+        found = model.readings[place] = _own_reading(request, model, prompt, facts)
+    return found
+
+
+def _own_reading(
+    request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts, *, eased: bool = False
+) -> Reading:
+    """How to read the answer to a request, found out from the beginning."""
     checked = model.on_violation != "report"
     if request.prompt is not None:
         _refuse_parser(request)
@@ -108,6 +131,7 @@ def reading_of(
     )
 
 
+_UNSAID = ReasoningSettings()
 _USUAL_CALLS = Origin("").calls
 
 

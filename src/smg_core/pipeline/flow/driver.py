@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-import attrs
+from msgspec import Struct, field
 
 from smg_core.clock import CallLater, Clock, Handle, SystemClock
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
@@ -34,8 +34,7 @@ def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
     return asyncio.get_running_loop().call_later(seconds, callback)
 
 
-@attrs.define(eq=False)
-class Run:
+class Run(Struct, eq=False):
     """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
     `interrupted` says why the task was cancelled, None when that is not known here: then CancelledError is raised on. `calls`
     counts the calls of engines, `tool_turns` the turns that were made with tools that run here. `given_up` is the outcome of a
@@ -49,7 +48,7 @@ class Run:
     calls: int = 0
     tool_turns: int = 0
     given_up: Literal["abandoned", "outrun"] = "abandoned"
-    probes: list[ProbeCall] = attrs.field(factory=list)
+    probes: list[ProbeCall] = field(default_factory=list)
 
 
 Performer = Callable[[Any, Run], Awaitable[Any]]

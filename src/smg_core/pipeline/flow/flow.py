@@ -257,7 +257,7 @@ def is_hedged(step: Stream, settings: RoutingConfig) -> bool:
     whole = not request.stream and not request.background and step.continues is None
     alone = step.ends and step.shown and not step.keep and not step.hosted
     short = bound is not None and bound <= settings.hedge_tokens
-    return whole and alone and short and len(step.prompted.ids) <= settings.hedge_prompt_tokens
+    return whole and alone and short and step.prompted.ids.size <= settings.hedge_prompt_tokens
 
 
 def _select(prompted: Prompted, tries: Tries, answer: Commitment) -> Flow[Placement]:

@@ -32,7 +32,7 @@ def prompt_size(request: GenerationRequest) -> Flow[int]:
             "The prompts of this model are not counted here, so they cannot be compacted from a number of tokens on.",
             param="compact.over_tokens",
         )
-    return len(prompted.ids)
+    return prompted.ids.size
 
 
 def summarizing(request: GenerationRequest, instructions: str = _SUMMARIZE) -> GenerationRequest:

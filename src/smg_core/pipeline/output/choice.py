@@ -123,9 +123,16 @@ class ChoiceOutput:
             self._take(ids, output, events)
             return
         start = len(events)
-        last = self._all_but_last(ids, output, events)
-        if not self.finished:
-            self._take(last, output, events)
+        if self.stopper is None:
+            runs = self._read_runs(self.decoder.feed_each(ids), events)
+            if output.finish is not None:
+                self._take((), output, events)
+            if runs == 1:
+                return
+        else:
+            last = self._all_but_last(self.stopper, ids, output, events)
+            if not self.finished:
+                self._take(last, output, events)
         events[start:] = joined_deltas(events[start:])
 
     def take_one(self, ids: Sequence[int], events: list[Event]) -> None:
@@ -151,7 +158,7 @@ class ChoiceOutput:
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
         """Take the last tokens of an output, and its finish."""
-        text, matched = self.decoder.feed(ids), None
+        text, matched = self.decoder.feed(ids) if ids else "", None
         if self.stopper is not None:
             text, matched = self.stopper.feed(text)
         if matched is None and (output.finish is None or output.finish == "error"):
@@ -166,24 +173,24 @@ class ChoiceOutput:
             self._emit(text, len(ids), events)
         self._finish(output, matched, events)
 
-    def _all_but_last(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> Sequence[int]:
+    def _all_but_last(
+        self, stopper: StopMatcher, ids: Sequence[int], output: EngineOutput, events: list[Event]
+    ) -> Sequence[int]:
         """Read all ids but the last one by one, so that the count of reasoning tokens does not depend on how tokens arrived;
         returns the last. A stop string in them finishes the choice."""
-        if self.stopper is None:
-            self._read_runs(self.decoder.feed_each(ids[:-1]), events)
-            return ids[-1:]
         for each in ids[:-1]:
-            text, matched = self.stopper.feed(self.decoder.feed((each,)))
+            text, matched = stopper.feed(self.decoder.feed((each,)))
             self._emit(text, 1, events)
             if matched is not None:
                 self._finish(output, matched, events)
                 break
         return ids[-1:]
 
-    def _read_runs(self, texts: Sequence[str], events: list[Event]) -> None:
+    def _read_runs(self, texts: Sequence[str], events: list[Event]) -> int:
         """Read the texts of tokens with the same outcome as one by one, but a run of them at once where that is certainly one
-        piece. How long a run may be is tried: shorter after a marker was found in it, longer again behind it."""
-        parser, at, size = self.parser, 0, len(texts)
+        piece; returns how many runs there were. How long one may be is tried: shorter after a marker was found in it, longer
+        again behind it."""
+        parser, at, size, runs = self.parser, 0, len(texts), 0
         while parser is not None and at < len(texts):
             run = texts[at : at + size]
             while (
@@ -201,6 +208,8 @@ class ChoiceOutput:
             elif text:
                 self._pieces(parser.feed(text), events)
             at += len(run)
+            runs += 1
+        return runs
 
     def _flush(self, text: str) -> tuple[str, str | None]:
         """The rest of the text, once no more ids can come."""
@@ -296,12 +305,13 @@ class ChoiceOutput:
                 return
             held, self.spoke, self.held = len(self.held), True, ""
             self.text_given -= held  # it is part of the block that opens now
-            self._visible(text, events)
-            self.text_given += held
-        elif self.conformance is None:
+        else:
+            held = 0
+        if self.conformance is None:
             self._say(text, events)
         else:
             self._visible(text, events)
+        self.text_given += held
 
     def _visible(self, text: str, events: list[Event]) -> None:
         if self.conformance is None or (text := self.conformance.feed(text)):

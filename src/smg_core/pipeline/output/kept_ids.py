@@ -32,7 +32,8 @@ class KeptIds:
         ids."""
         if index >= len(self._ids):
             raise EngineGarbled("The engine answered with a choice nobody asked for.")
-        self.fold()
+        if self.recent:
+            self.fold()
         _extend(self._ids[index], ids)
 
     def put(self, ids: Sequence[int]) -> None:

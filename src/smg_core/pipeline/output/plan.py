@@ -4,7 +4,7 @@ Pure."""
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 
 from smg_core.pipeline.output.echo import Echo
 from smg_core.pipeline.prompt.conformance import Check, OnViolation
@@ -30,8 +30,7 @@ class OutputParser(Protocol):
     def finish(self, *, cut_off: bool = False) -> Sequence[Piece]: ...
 
 
-@attrs.frozen
-class OutputPlan:
+class OutputPlan(Struct, frozen=True):
     """How to read one turn. `copies`: how many choices of the answer each choice of the engine is copied to (greedy n > 1 is
     sampled once: every sample would be the same). `hidden_ids` never become text. `check` returns why a complete text violates
     its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only

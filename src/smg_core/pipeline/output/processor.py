@@ -196,7 +196,8 @@ class OutputProcessor:
         return 0 if self._kept is None else self._kept.count
 
     def _count_prompt(self, output: EngineOutput) -> None:
-        self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
+        if output.cached_tokens:
+            self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
         self.prompt_tokens = told_count(output.prompt_tokens) or self.prompt_tokens
 
     def _feed_choices(self, output: EngineOutput, events: list[Event]) -> None:

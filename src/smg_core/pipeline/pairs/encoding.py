@@ -58,7 +58,7 @@ class Encoding:
             sent = self._outgoing()
             asked = _encode(chosen, f"{request_id}-media-{each.item}", media, each, timeout, sent)
             task = asyncio.ensure_future(asked)
-            self._running[task] = chosen, self._clock.monotonic(), WorkerPlace(chosen.worker), sent.span_id
+            self._running[task] = chosen, self._clock.monotonic(), WorkerPlace(chosen.worker, 0), sent.span_id
             task.add_done_callback(self._ended)
 
     def cancel(self) -> None:

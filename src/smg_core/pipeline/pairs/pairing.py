@@ -42,7 +42,7 @@ from smg_core.pipeline.flow.steps import Chosen, Stream
 from smg_core.pipeline.pairs.encoding import Encoding, OnPart
 from smg_core.pipeline.pairs.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
-from smg_core.workers.worker import PrefillLoad, WorkerPlace
+from smg_core.workers.worker import WorkerPlace
 
 __all__ = ["OnHandover", "Pairing", "Pairs", "lora_at", "says_something", "untold"]
 
@@ -289,7 +289,6 @@ class _Pair:
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
         self._read_in: float | None = None  # the seconds that took, until it is known whether its cache was taken
-        self._waiting: PrefillLoad | None = None
         self._place: WorkerPlace | None = None
 
     def close(self) -> None:
@@ -315,8 +314,7 @@ class _Pair:
         if owner.adapter:
             asked = replace(asked, lora=lora_at(chosen, owner.adapter))
         request = prefill_request(asked, self._plan, chosen.rank, self._media, self._encoded)
-        self._place = WorkerPlace(chosen.worker)
-        self._waiting = PrefillLoad(chosen.worker, chosen.reads)
+        self._place = WorkerPlace(chosen.worker, chosen.reads)
         self._reading_since = owner.clock.monotonic()
         self._prefilling = owner.outgoing()
         try:
@@ -399,8 +397,6 @@ class _Pair:
         if since is not None:
             if self._place is not None:
                 self._place.leave()
-            if self._waiting is not None:
-                self._waiting.over()
             part = self._owner.chosen["prefill"]
             seconds, span_id = self._owner.clock.monotonic() - since, self._prefilling.span_id
             if error is None and not given_up:

@@ -38,7 +38,7 @@ from smg_core.pipeline.settings import PoolingConfig
 from smg_core.request import PoolInput, PoolRequest
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.tokens import TokenIds
-from smg_core.workers.worker import PrefillLoad, ProbeCall, Worker, WorkerPlace
+from smg_core.workers.worker import ProbeCall, Worker, WorkerPlace
 
 __all__ = ["EMBEDDING", "Gathering", "PoolAttempt", "PoolChoice", "PoolItem", "PoolTerms", "PoolWorkers", "Pooled"]
 
@@ -237,7 +237,7 @@ class Gathering:
         served = self._note(picked, began)
         self._calls += 1
         call_id = f"{self._request.id}-{self._calls}"
-        place, load = WorkerPlace(worker), PrefillLoad(worker, sum(self._items[each].tokens for each in group))
+        place = WorkerPlace(worker, sum(self._items[each].tokens for each in group))
         error: SmgError | None = None
         call: PoolAttempt | None = None
         answered = False
@@ -267,7 +267,6 @@ class Gathering:
             error = EngineStalled("The engine did not answer in time.", detail=f"{worker.name} is {worker.reason}")
         finally:
             place.leave()
-            load.over()
             if call is not None:
                 told = None if self._terms.timeouts.impatient(error) else error
                 counts = answered or (told is not None and not isinstance(told, InternalError))

@@ -10,7 +10,6 @@ wire.
 
 from collections.abc import Sequence
 
-from attrs import evolve
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -235,7 +234,7 @@ def framed(encoded: EncodeReport, request: GenerationRequest, model: ServedModel
         most = max(1, model.context_length - max(request.sampling.max_tokens or 1, 1))
     if most is not None and 0 <= most < len(ids):
         ids = ids[len(ids) - most :]
-    return encoded if ids is encoded.ids else evolve(encoded, ids=ids)
+    return encoded if ids is encoded.ids else replace(encoded, ids=ids)
 
 
 _LETTER = "a"
@@ -302,7 +301,7 @@ def assemble(
     """Do the checks that need the ids, and make the record. `encoded` has the ids that engines are sent, with the placeholders of
     `media` expanded. `salt` is `salt_of(request)`, if the caller has it already."""
     if model.tokenizer is not None:
-        _check_ids(request, model, len(encoded.ids))
+        _check_ids(request, model, encoded.ids.size)
     _refuse_large_answer(request, model)
     if request.tools:
         check_tools(request.tools)

@@ -4,7 +4,7 @@ The prompt says most: templates open the reasoning there, or close it where it i
 model opens its reasoning itself, if it is one that does. Pure. Above: reading, holding. Below: smg_parsers.
 """
 
-import attrs
+from msgspec import Struct
 
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, ReasoningSettings
@@ -15,8 +15,7 @@ from smg_parsers.families.reasoning import left_at, marks_of
 __all__ = ["NO_THOUGHT", "Thought", "pairs_of", "switched_off", "thought_of"]
 
 
-@attrs.frozen
-class Thought:
+class Thought(Struct, frozen=True):
     """`marks`: the pairs of markers between which reasoning may stand; none if there will be none. `open`: the prompt has opened
     it, with the first marker of the only pair. `expected`: the model can be taken to reason; `asked`: the prompt or the request
     asks for it."""

@@ -5,7 +5,7 @@ agree on, and removes it when the last one leaves. Holds no worker and nothing t
 is in the worker's `EngineFacts`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import attrs
 
@@ -59,7 +59,8 @@ class ServedModel:
     None where its tokenizer has a rule for that which makes no sense; `labels` are the names of a classifier's classes, in
     their order. `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself. `refuses_budget`:
     a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning. `thinks`: its chat
-    template knows reasoning, so that the model may be taken to reason unasked."""
+    template knows reasoning, so that the model may be taken to reason unasked. `readings` is where `pipeline.fit.reader_choice`
+    keeps how the answers to usual requests are read: one for each end of a prompt that the template can write."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -85,6 +86,7 @@ class ServedModel:
     adapter: str = ""
     pair: PairFrame | None = PAIR_OF_TEXTS
     labels: tuple[str, ...] = ()
+    readings: dict[Hashable, object] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     @property
     def media_kinds(self) -> frozenset[str]:

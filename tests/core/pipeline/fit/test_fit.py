@@ -6,7 +6,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from tests.core.pipeline.prompt.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import EngineFacts
@@ -173,7 +173,7 @@ def test_fitting_is_pure(facts: EngineFacts) -> None:
     first, second = for_ids(prompt, facts), for_ids(prompt, facts)
 
     assert first.request == second.request
-    assert attrs.evolve(first.plan, make_parser=None) == attrs.evolve(second.plan, make_parser=None)
+    assert replace(first.plan, make_parser=None) == replace(second.plan, make_parser=None)
     assert asdict(prompt.request.sampling) == before
     assert not prompt.fits
 

@@ -6,10 +6,10 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.core.pipeline.output.test_processor import ids_of, plan, scored, split, tokenizer
 from tests.core.pipeline.prompt.test_prepare import asking, model, prompted
 from tests.origins import ORIGINS
@@ -118,7 +118,7 @@ def read(ids: Sequence[int], size: int, *, logprobs: bool) -> tuple[BudgetedProc
     """What is read of a turn whose output begins inside reasoning, up to the budget, and then of the answer to it."""
     served = family("qwen3")
     made = plan(logprobs=logprobs, parser=lambda: Parser(served, tools=[], in_reasoning=True))
-    reader = BudgetedProcessor(attrs.evolve(made, skip_special_tokens=False), 0, Budget(3, "</think>", (7,)))
+    reader = BudgetedProcessor(replace(made, skip_special_tokens=False), 0, Budget(3, "</think>", (7,)))
     events: list[Event] = []
     for output in scored(ids, size) if logprobs else [EngineOutput(ids=ids)]:
         if not reader.cut_short:
@@ -174,9 +174,7 @@ def test_what_came_up_to_the_budget_is_reasoning_and_the_answer_is_what_came_beh
 ) -> None:
     made = plan(stop=stops, logprobs=logprobs, parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
     marker = ids_of("</think>")
-    reader = BudgetedProcessor(
-        attrs.evolve(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", tuple(marker))
-    )
+    reader = BudgetedProcessor(replace(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", tuple(marker)))
     events: list[Event] = []
     for piece in split(ids_of(thought), cuts):
         if not reader.cut_short and not reader.done:
@@ -219,7 +217,7 @@ def test_nothing_that_was_held_back_moves_into_the_answer(
     thought: str, answer: str, stops: tuple[str, ...], tokens: int
 ) -> None:
     made = plan(stop=stops, parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
-    reader = BudgetedProcessor(attrs.evolve(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", (7,)))
+    reader = BudgetedProcessor(replace(made, skip_special_tokens=False), 0, Budget(tokens, "</think>", (7,)))
     reader.feed([EngineOutput(ids=ids_of(thought))])
     assert reader.cut_short
     reader.resume()
@@ -233,7 +231,7 @@ def test_nothing_that_was_held_back_moves_into_the_answer(
 def cut_off(marker: Sequence[int]) -> BudgetedProcessor:
     """The reader of a turn that was closed with `marker` behind three tokens."""
     made = plan(parser=lambda: Parser(family("qwen3"), tools=[], in_reasoning=True))
-    reader = BudgetedProcessor(attrs.evolve(made, skip_special_tokens=False), 0, Budget(3, "</think>", tuple(marker)))
+    reader = BudgetedProcessor(replace(made, skip_special_tokens=False), 0, Budget(3, "</think>", tuple(marker)))
     reader.feed([EngineOutput(ids=ids_of(THOUGHT))])
     reader.resume()
     return reader

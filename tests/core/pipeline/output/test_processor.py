@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.parsers.writers import WRITERS, Call, Segment, calls, reasoning, text
 
 import smg_simulator
@@ -202,7 +202,7 @@ READINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS)
 @pytest.mark.parametrize("piece", [1, 3, 1000])
 def test_an_engine_that_does_not_end_where_it_was_told_to_is_broken(reading: dict[str, Any], piece: int) -> None:
-    asked = attrs.evolve(plan(**reading), most_tokens=20)
+    asked = replace(plan(**reading), most_tokens=20)
     scores = [EngineLogprob(5, -1.0, ())] * piece if asked.logprobs else []
     endless = EngineOutput(ids=[5] * piece, logprobs=scores)
     processor = OutputProcessor(asked)
@@ -215,7 +215,7 @@ def test_an_engine_that_does_not_end_where_it_was_told_to_is_broken(reading: dic
 
 @pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS)
 def test_all_tokens_that_were_asked_for_may_come_and_an_end_token(reading: dict[str, Any]) -> None:
-    asked = attrs.evolve(plan(**reading), most_tokens=20)
+    asked = replace(plan(**reading), most_tokens=20)
     processor = OutputProcessor(asked)
     for index in range(asked.choices // asked.copies):
         scores = [EngineLogprob(5, -1.0, ())] * 21 if asked.logprobs else []
@@ -280,7 +280,7 @@ def test_each_logprob_beside_reasoning_comes_with_the_text_of_its_own_token_what
         parser=lambda: Parser(served, tools=[{"name": "add", "parameters": {}}], in_reasoning=form.opened),
     )
     for size in (1, 3, len(ids)):
-        events = run(attrs.evolve(made, skip_special_tokens=False), [*scored(ids, size), EngineOutput(finish="stop")])
+        events = run(replace(made, skip_special_tokens=False), [*scored(ids, size), EngineOutput(finish="stop")])
         deltas = [event for event in events if isinstance(event, TextDelta)]
 
         assert "".join(delta.text for delta in deltas) == "".join(each.body for each in layout if each.kind == "text")
@@ -372,7 +372,7 @@ def test_an_answer_that_breaks_its_format_is_given_with_what_is_wrong_with_it() 
 
 
 def test_an_answer_that_breaks_its_format_is_a_failure_where_that_is_wanted() -> None:
-    strict = attrs.evolve(plan(check=lambda text: "no good"), on_violation="error")
+    strict = replace(plan(check=lambda text: "no good"), on_violation="error")
     with pytest.raises(FormatViolated) as raised:
         run(strict, [EngineOutput(ids=ids_of("x"), finish="stop")])
 
@@ -559,7 +559,7 @@ def test_an_engine_may_be_behind_a_stop_string_that_was_found_here() -> None:
 @given(st.lists(st.integers(0, 200), max_size=8))
 def test_each_piece_of_reasoning_ends_with_its_seal_however_the_ids_are_batched(cuts: list[int]) -> None:
     text = "<think>one two</think>a<think>three"
-    sealed = attrs.evolve(plan(parser=lambda: Parser(family("qwen3"))), seal=lambda thought: f"<{thought}>".encode())
+    sealed = replace(plan(parser=lambda: Parser(family("qwen3"))), seal=lambda thought: f"<{thought}>".encode())
     outputs = [EngineOutput(ids=piece) for piece in split(ids_of(text), cuts)] + [EngineOutput(finish="length")]
     events = run(sealed, outputs)
 
@@ -589,7 +589,7 @@ def test_a_call_that_a_stop_string_cuts_anywhere_is_whole_or_not_valid_whatever_
     form, served = WRITERS[name], family(name)
     said = "".join(each.body for each in form.layout([calls(Call("write_file", FILE))], in_reasoning=form.opened))
     made = plan(stop=("HALT",), parser=lambda: Parser(served, tools=[FILE_TOOL], in_reasoning=form.opened))
-    made = attrs.evolve(made, skip_special_tokens=False, call_ends=served.tables.closers)
+    made = replace(made, skip_special_tokens=False, call_ends=served.tables.closers)
     ids = ids_of(said)
     within = [most for most in range(len(ids)) if tokenizer().decode(ids[:most]).endswith("\ufffd")]  # a character
     for most in sorted({*range(len(ids) + 1)} - {*within}):
