@@ -297,7 +297,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
-        self._unset_keepalive_if_required()  # not by any other bytes, behind which nothing would end the connection
+        if self.timeout_keep_alive_task is not None:  # not by any other bytes, behind which nothing would end the connection
+            self._unset_keepalive_if_required()
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # uvicorn's type has no keys of ours
         scope[DISCONNECT] = Disconnect()
@@ -308,7 +309,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)  # first, so that a refusal knows the path and its API
+        self.url += url  # first, so that a refusal knows the path and its API
         self._head_bytes += len(url)
         if self._head_bytes > self.header_bytes:
             self._stop(self._too_long())
@@ -359,7 +360,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return  # to a WebSocket, which is another protocol's
         super().on_headers_complete()
         self._taken = self.cycle
-        self._read_on()
+        if not self._flow.wanted or self._flow.read_paused:
+            self._read_on()
 
     def on_body(self, body: bytes) -> None:
         self._framing_read = 0
@@ -395,12 +397,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
-        self._read_on()
+        if not self._flow.wanted or self._flow.read_paused:
+            self._read_on()
 
     def _read_on(self) -> None:
         """Resume reading after uvicorn has paused it: only a socket that is read shows that its client has left."""
-        if self._flow.wanted and not self._flow.read_paused:
-            return
         if len(self.pipeline) <= self.pipelined and (self._waiting_since is None or self.pipeline):
             self._flow.resume_reading()
 
@@ -410,18 +411,30 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             cycle.keep_alive = False  # which the answer's head then says
         plain = cycle.scope["http_version"] == "1.0"
         wrapped: Any = _unsized(cycle, app) if plain else with_direct_send(cycle, app)
-        super()._start_asgi_task(cycle, wrapped)
+        task = self.loop.create_task(cycle.run_asgi(wrapped))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
 
     def on_response_complete(self) -> None:
         if self._deferred is not None and (not self.pipeline or self.pipeline[-1][0].more_body):
             self.pipeline.clear()
             self._refuse(self._deferred)
-        else:
-            super().on_response_complete()
-            if self._waiting_since is not None:  # for what is left of a request, which has bounds of its own
-                self._unset_keepalive_if_required()
-            if self._unparsed:
-                self._parse_again()
+            return
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        if self._flow.read_paused or not self._flow.wanted:
+            self._flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._waiting_since is None:  # what is left of a request has bounds of its own
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        if self._unparsed:
+            self._parse_again()
 
     def check(self, now: float) -> None:
         """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, or the reading of the

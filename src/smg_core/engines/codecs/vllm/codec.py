@@ -10,6 +10,7 @@ The servicers differ in what they repeat; `engines.codecs.decoding` has the one 
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
@@ -115,25 +116,28 @@ def _sampling(asked: Sampling, constraint: Constraint | None) -> pb.SamplingPara
         out.min_tokens = uint32("sampling.min_tokens", asked.min_tokens)
     if asked.n != 1:
         out.n = positive("sampling.n", asked.n)
-    _penalties(out, asked)
-    _rare_sampling(out, asked)
+    if _RARE(asked) != _UNUSED:
+        _rare_sampling(out, asked)
     if constraint is not None:
         _constrain(out, constraint)
     return out
 
 
-def _penalties(out: pb.SamplingParams, asked: Sampling) -> None:
-    """Write the fields for which 0 is both the engine's default and "not set"."""
+_RARE = attrgetter(
+    *("min_p", "frequency_penalty", "presence_penalty", "seed", "stop", "stop_token_ids", "ignore_eos", "include_stop"),
+    *("logprobs", "prompt_logprobs", "logit_bias"),
+)
+_UNUSED = _RARE(Sampling())
+
+
+def _rare_sampling(out: pb.SamplingParams, asked: Sampling) -> None:
+    """Write the fields that most requests do not set. Of a penalty, 0 is both the engine's default and "not set"."""
     if asked.min_p:
         out.min_p = float32("sampling.min_p", asked.min_p)
     if asked.frequency_penalty:
         out.frequency_penalty = float32("sampling.frequency_penalty", asked.frequency_penalty)
     if asked.presence_penalty:
         out.presence_penalty = float32("sampling.presence_penalty", asked.presence_penalty)
-
-
-def _rare_sampling(out: pb.SamplingParams, asked: Sampling) -> None:
-    """Write the fields that most requests do not set."""
     if asked.seed is not None:
         out.seed = int32("sampling.seed", asked.seed)
     if asked.stop:

@@ -31,7 +31,6 @@ from smg_core.errors import EngineGarbled, ReadingFailed, SmgError, WorkerGone
 __all__ = ["Connection"]
 
 _FAST = struct.Struct(">IBIBI")  # frame: length and kind, flags, stream; gRPC prefix: compressed, length
-_FRAME = struct.Struct(">HBBBI")
 _U32 = struct.Struct(">I")
 _SETTING = struct.Struct(">HI")
 
@@ -282,7 +281,7 @@ class Connection:
         """Handle the frame at `at`; returns where the next begins, or 0 when this one is not all there."""
         if size - at < 9:
             return 0
-        high, low, kind, flags, number = _FRAME.unpack_from(data, at)
+        high, low, kind, flags, number = wire.FRAME_HEAD.unpack_from(data, at)
         length: int = high << 8 | low
         if length > MAX_FRAME:
             raise ProtocolError(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes; is this an HTTP/2 server?")
@@ -446,7 +445,8 @@ class Connection:
         self.greeted = True
         self.out.append(wire.frame(wire.SETTINGS, wire.ACK, 0))
         self._admit()
-        self._pump()
+        if self.sender.unsent:
+            self._pump()
 
     def _set(self, key: int, value: int) -> None:
         if key == SettingsParameter.INITIAL_WINDOW_SIZE:
@@ -496,10 +496,11 @@ class Connection:
             self._finish(
                 stream, protocol_broken("sent a window update of zero or past 2^31-1"), Code.FLOW_CONTROL_ERROR
             )
-        self._pump()
+        if self.sender.unsent:
+            self._pump()
 
     def _pump(self) -> None:
-        if self.sender.unsent and self.sender.pump():
+        if self.sender.pump():
             self._idle = 0
 
     # --------------------------------------------------------------------------------------------- calls come and go

@@ -13,6 +13,7 @@ __all__ = [
     "DATA",
     "END_HEADERS",
     "END_STREAM",
+    "FRAME_HEAD",
     "GOAWAY",
     "HEADERS",
     "MAX_FRAME",
@@ -79,7 +80,8 @@ class ProtocolError(Exception):
         self.said = said
 
 
-_FRAME = struct.Struct(">HBBBI")
+FRAME_HEAD = struct.Struct(">HBBBI")
+"""The nine bytes before a payload: two high and one low part of its length, kind, flags, stream."""
 _UPDATE = struct.Struct(">HBBBII")
 _SETTING = struct.Struct(">HI")
 
@@ -87,12 +89,12 @@ _SETTING = struct.Struct(">HI")
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """One whole frame."""
     length = len(payload)
-    return _FRAME.pack(length >> 8, length & 0xFF, kind, flags, stream) + payload
+    return FRAME_HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream) + payload
 
 
 def frame_head(length: int, kind: int, flags: int, stream: int) -> bytes:
     """The nine bytes before a payload of `length`."""
-    return _FRAME.pack(length >> 8, length & 0xFF, kind, flags, stream)
+    return FRAME_HEAD.pack(length >> 8, length & 0xFF, kind, flags, stream)
 
 
 def window_update(stream: int, increment: int) -> bytes:

@@ -7,7 +7,7 @@ It does not know what comes back.
 from collections.abc import Iterable
 
 from smg_core.engines.grpc.h2 import frames as wire
-from smg_core.engines.grpc.h2.frames import MAX_FRAME, MAX_WINDOW, Code, ProtocolError
+from smg_core.engines.grpc.h2.frames import FRAME_HEAD, MAX_FRAME, MAX_WINDOW, Code, ProtocolError
 from smg_core.engines.grpc.h2.stream import NOTHING, H2Stream
 
 __all__ = ["Sender"]
@@ -33,22 +33,35 @@ class Sender:
         """Write a call's headers, and as much of its body as the windows allow, to the output. `stream.id` is set."""
         stream.send_window = self._initial_window
         block, self._table_update = self._table_update + stream.head, b""
-        limit, out = self._max_frame, self.out
+        limit, out, size = self._max_frame, self.out, len(stream.body) + len(stream.rest)
+        pack = FRAME_HEAD.pack
+        if (
+            len(block) <= limit
+            and self.writable
+            and not self.unsent
+            and size <= min(limit, self._window, stream.send_window)
+        ):
+            self._window -= size  # a call whose request is two frames, as nearly all are
+            out.append(
+                b"".join(
+                    (
+                        pack(len(block) >> 8, len(block) & 0xFF, wire.HEADERS, wire.END_HEADERS, stream.id),
+                        block,
+                        pack(size >> 8, size & 0xFF, wire.DATA, wire.END_STREAM, stream.id),
+                        stream.body,
+                        stream.rest,
+                    )
+                )
+            )
+            stream.body, stream.rest = b"", NOTHING
+            return
         for at in range(0, len(block), limit):
             kind = wire.CONTINUATION if at else wire.HEADERS
             flags = wire.END_HEADERS if at + limit >= len(block) else 0
             out.append(wire.frame(kind, flags, stream.id, block[at : at + limit]))
-        size = len(stream.body) + len(stream.rest)
-        if self.writable and not self.unsent and size <= min(limit, self._window, stream.send_window):
-            self._window -= size
-            out += (wire.frame_head(size, wire.DATA, wire.END_STREAM, stream.id), bytes(stream.body))
-            if stream.rest:
-                out.append(bytes(stream.rest))
-            stream.body, stream.rest = b"", NOTHING
-        else:
-            stream.body = memoryview(stream.body)
-            self.unsent[stream.id] = stream
-            self.pump()
+        stream.body = memoryview(stream.body)
+        self.unsent[stream.id] = stream
+        self.pump()
 
     def forget(self, stream: H2Stream) -> bool:
         """Send no more of a call; returns whether some of it was unsent."""

@@ -25,10 +25,7 @@ _FIRST = 64 * 1024
 
 def _begun(message: bytes) -> tuple[bytes | memoryview, memoryview]:
     """The first bytes of a message with the prefix before them, and the others."""
-    prefix = b"\x00" + len(message).to_bytes(4, "big")
-    if len(message) <= _FIRST:
-        return prefix + message, NOTHING
-    return prefix + message[:_FIRST], memoryview(message)[_FIRST:]
+    return b"\x00" + len(message).to_bytes(4, "big") + message[:_FIRST], memoryview(message)[_FIRST:]
 
 
 NOTHING = memoryview(b"")
@@ -88,7 +85,12 @@ class H2Stream:
         self.push = receiver.messages
         self.head = head
         self.message: bytes | None = message  # kept until the engine answers, in case it refuses the stream
-        self.body, self.rest = _begun(message)  # what is still to be sent, one after the other
+        self.body: bytes | memoryview  # what is still to be sent, one after the other
+        self.rest: memoryview
+        if len(message) <= _FIRST:
+            self.body, self.rest = b"\x00" + len(message).to_bytes(4, "big") + message, NOTHING
+        else:
+            self.body, self.rest = _begun(message)
         self.refusals = 0
         self.batch: list[bytes] | None = None  # messages of the present read
         self.window = owner.limits.stream_window_bytes

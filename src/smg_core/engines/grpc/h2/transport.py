@@ -212,7 +212,7 @@ class H2Transport:
         it may use what is kept for questions."""
         link = self._link
         answers = link.connection.answers if link is not None else 0
-        if link is not None and link.connection.usable:
+        if link is not None and not link.connection.draining and link.connection.failure is None:
             stream = link.connection.request(
                 path, message, receiver, metadata=metadata, timeout=timeout, question=question
             )

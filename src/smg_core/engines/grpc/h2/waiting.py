@@ -23,14 +23,14 @@ class WaitingCalls(CallQueue[H2Stream]):
 
     def sends_now(self, call: H2Stream, used: int, most: int) -> bool:
         """Whether a new call need not wait, with `used` streams in use of `most`."""
-        waiting = self._questions or (self._others and not call.question)
-        return not waiting and self._has_stream(call, used, most)
+        if self._questions or (self._others and not call.question):
+            return False
+        return used < most if call.question else used < most - min(self._limits.question_calls, most // _FEW)
 
     def next(self, used: int, most: int) -> H2Stream | None:
         """Remove the call that is to be sent now, with `used` streams in use of `most`; None where there is none."""
         call = self.first()
-        return self.take() if call is not None and self._has_stream(call, used, most) else None
-
-    def _has_stream(self, call: H2Stream, used: int, most: int) -> bool:
+        if call is None:
+            return None
         kept = 0 if call.question else min(self._limits.question_calls, most // _FEW)
-        return used < most - kept
+        return self.take() if used < most - kept else None
