@@ -297,7 +297,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
-        if self.timeout_keep_alive_task is not None:  # not by any other bytes, behind which nothing would end the connection
+        if (
+            self.timeout_keep_alive_task is not None
+        ):  # not by any other bytes, behind which nothing would end the connection
             self._unset_keepalive_if_required()
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # uvicorn's type has no keys of ours

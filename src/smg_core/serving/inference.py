@@ -318,6 +318,7 @@ class Inference(Generic[D]):
         if failure is None and answer is not None:
             failure = answer.failure  # cancelled while the client was told of it
         called = trace.ended is not None and trace.ended.model  # then the model of the engine counts
+        traced = exchange.traced
         usage = answer.usage if answer is not None else None
         if exchange.lease is not None:
             exchange.lease.settle(usage, failure)
@@ -333,8 +334,8 @@ class Inference(Generic[D]):
             client_id=exchange.client_id,
             served="" if called else self._services.lookup.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
-            trace_id=exchange.trace_id,
-            sampled=exchange.sampled,
+            trace_id=exchange.trace_id if traced is not None or "traceparent" in exchange.headers else "",
+            sampled=traced is None or traced.sampled,
         )
         trace.report(exchange.finished)
 

@@ -116,7 +116,8 @@ def _check_bounds(body: bytes, limits: LimitsConfig) -> None:
             f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
             code="too_many_values",
         )
-    if nests_deeper(body, limits.json_depth + OWN_LEVELS):
+    most = limits.json_depth + OWN_LEVELS
+    if body.count(b"[") + body.count(b"{") > most and nests_deeper(body, most):
         raise _too_deep(limits)
 
 
@@ -149,17 +150,12 @@ class WireDecoder(Generic[Body]):
     def decode(self, body: bytes, limits: LimitsConfig, compat: Compat = STRICT) -> Body:
         """The body as the wire type; `compat` says which unknown fields are ignored. Raises `PayloadTooLarge`, `InvalidJson`,
         `UnsupportedParameter` or `InvalidRequest`."""
-        wire = self._decode_strictly(body, limits)
-        return self._decode_leniently(body, limits, compat) if wire is None else wire
-
-    def _decode_strictly(self, body: bytes, limits: LimitsConfig) -> Body | None:
-        """Decode in one pass, as most bodies can be; None when it fails at an unknown field."""
         _check_bounds(body, limits)
         try:
-            return self._read(body)
+            return self._read(body)  # in one pass, as most bodies can be
         except msgspec.ValidationError as error:
             if _unknown_field(_split(str(error))[0]) is not None:
-                return None
+                return self._decode_leniently(body, limits, compat)
             plain = msgspec.json.decode(body) if _OF_A_NAME in str(error) else None
             raise _explain(str(error), self._supported, plain) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

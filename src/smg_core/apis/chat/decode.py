@@ -27,7 +27,7 @@ from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET, Origin
 from smg_core.request import AskedCall, GenerationRequest, HostedTool, ReasoningSettings, Sampling, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
-from smg_core.wire.fields import read_metadata, read_template_arguments
+from smg_core.wire.fields import NO_ARGUMENTS, read_metadata, read_template_arguments
 from smg_core.wire.sampling import read_sampling
 from smg_core.wire.settings import LimitsConfig
 
@@ -112,6 +112,11 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         )
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
+    if continues and wire.add_generation_prompt:
+        raise InvalidRequest(
+            "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.",
+            param="continue_final_message",
+        )
     stream = wire.stream is True
     options = wire.stream_options
     counts = options is not None and options.continuous_usage_stats is True
@@ -125,9 +130,11 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         sampling=_sampling(wire, limits, counts=counts),
         reasoning=_reasoning(wire),
         stream=stream,
-        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
+        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits)
+        if wire.chat_template_kwargs is not None or wire.verbosity is not None
+        else NO_ARGUMENTS,
         documents=_documents(wire, limits) if wire.documents else (),
-        add_generation_prompt=_add_generation_prompt(wire, continues),
+        add_generation_prompt=not continues and wire.add_generation_prompt is not False,
         continue_final_message=continues,
         user=wire.safety_identifier or wire.user or None,
         cache_key=wire.prompt_cache_key,
@@ -202,7 +209,8 @@ def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
 
 
 def _sampling(wire: ChatBody, limits: LimitsConfig, *, counts: bool) -> Sampling:
-    sampling = read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=_logprobs(wire, limits))
+    logprobs = _logprobs(wire, limits) if wire.logprobs or wire.top_logprobs else None
+    sampling = read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=logprobs)
     return msgspec.structs.replace(sampling, token_ids=True) if wire.return_token_ids or counts else sampling
 
 
@@ -244,17 +252,6 @@ def _reasoning(wire: ChatBody) -> ReasoningSettings:
     if wire.reasoning_effort is None and enabled is None and budget is None:
         return _DEFAULT_REASONING
     return ReasoningSettings(effort=wire.reasoning_effort, budget_tokens=budget, enabled=enabled)
-
-
-def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
-    if not continues:
-        return wire.add_generation_prompt is not False
-    if wire.add_generation_prompt:
-        raise InvalidRequest(
-            "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.",
-            param="continue_final_message",
-        )
-    return False
 
 
 def _documents(wire: ChatBody, limits: LimitsConfig) -> tuple[Mapping[str, Json], ...]:

@@ -441,6 +441,8 @@ class ChatWholeEncoder:
             elif type(event) is Done:
                 self._ended = True
                 return
+            elif type(event) is Finished:
+                self._choices[event.index].finished = event
             elif type(event) in _OF_THE_RESPONSE:
                 self._add_to_response(event)
                 if self._ended:

@@ -63,11 +63,12 @@ _ALLOWED: dict[str, frozenset[type]] = {
 def read_messages(messages: list[wire.MessageWire], limits: LimitsConfig) -> tuple[Message, ...]:
     """`messages` in order. Raises `InvalidRequest` naming the part at fault."""
     read: list[Message] = []
-    nested = NestedJson(limits)
+    nested: NestedJson | None = None
     for position, message in enumerate(messages):
         content = message.content
         role = _PLAIN_ROLES.get(type(message))
         if role is None:
+            nested = nested or NestedJson(limits)
             read.append(read_message(message, position, nested))
         elif isinstance(content, str):
             read.append(Message(role, (Text(content),), message.name, True))
