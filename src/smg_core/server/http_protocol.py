@@ -153,6 +153,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._discarded = 0
         self._body_bytes = 0
         self._unread: tuple[float, int] | None = None  # (since when the client reads nothing, bytes that wait)
+        self.idle_since: float | None = None  # since the last answer, while nothing of another request has come
         self._refused_at_once = len(self.connections) > self.most_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -161,7 +162,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()  # also behind a reset: the timer would keep the connection, and its last request
         if cycle is not None and not cycle.response_complete:
             cast("Scope", cycle.scope)[DISCONNECT].happened()
 
@@ -297,10 +297,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
-        if (
-            self.timeout_keep_alive_task is not None
-        ):  # not by any other bytes, behind which nothing would end the connection
-            self._unset_keepalive_if_required()
+        self.idle_since = None  # not by any other bytes, behind which nothing would end the connection
         super().on_message_begin()
         scope: Scope = self.scope  # type: ignore[assignment]  # uvicorn's type has no keys of ours
         scope[DISCONNECT] = Disconnect()
@@ -396,9 +393,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._body_left = self._framing_read = 0
         self._taken = self._waiting_since = None
         if taken.response_complete and not self.transport.is_closing():  # it was answered before it had come
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self.idle_since = self.loop.time()
         if not self._flow.wanted or self._flow.read_paused:
             self._read_on()
 
@@ -425,24 +420,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        if self.timeout_keep_alive_task is not None:
-            self._unset_keepalive_if_required()
         if self._flow.read_paused or not self._flow.wanted:
             self._flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         elif self._waiting_since is None:  # what is left of a request has bounds of its own
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+            self.idle_since = self.loop.time()
         if self._unparsed:
             self._parse_again()
 
     def check(self, now: float) -> None:
-        """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, or the reading of the
-        answer, is late."""
+        """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, the reading of the
+        answer, or another request is late."""
         if self._left_unread(now):
             self.transport.abort()
+            return
+        if self.idle_since is not None and now - self.idle_since >= self.timeout_keep_alive:
+            self.transport.close()
             return
         since = self._waiting_since
         if since is None or self.transport.is_closing():

@@ -695,15 +695,15 @@ async def test_the_time_to_keep_a_connection_runs_only_while_nothing_is_under_wa
     begun = len(sent) - len(sent.lstrip())
     async with serving() as running, answering(running) as (reader, connection):
         for cut in range(len(sent)):
-            assert connection.timeout_keep_alive_task is not None
+            assert connection.idle_since is not None
             connection.data_received(NEXT["no body"] + sent[:cut])
             await running.app.holding.wait()
-            assert connection.timeout_keep_alive_task is None
+            assert connection.idle_since is None
             await answered(running, reader)
-            assert (connection.timeout_keep_alive_task is None) == (cut > begun)
+            assert (connection.idle_since is None) == (cut > begun)
             connection.data_received(sent[cut:])
             await running.app.holding.wait()
-            assert connection.timeout_keep_alive_task is None
+            assert connection.idle_since is None
             await answered(running, reader)
 
 
@@ -714,9 +714,9 @@ async def test_the_time_to_keep_a_connection_runs_only_once_a_request_that_was_a
         for cut in range(len(rest)):
             connection.data_received(head + rest[:cut])
             await reader.readuntil(b'"]')
-            assert connection.timeout_keep_alive_task is None
+            assert connection.idle_since is None
             connection.data_received(rest[cut:])
-            assert connection.timeout_keep_alive_task is not None
+            assert connection.idle_since is not None
 
 
 class Switched(asyncio.Protocol):
@@ -862,7 +862,7 @@ async def test_nothing_of_http_ends_a_connection_that_has_become_a_websocket(bef
         connection.data_received(AFTER[before] + HANDSHAKE[:cut])
         connection.data_received(HANDSHAKE[cut:])
         assert kind.taken == [connection.transport]
-        assert connection.timeout_keep_alive_task is None
+        assert connection.idle_since is None
         assert not connection.transport.is_closing()
         writer.close()
         connection.transport.abort()
