@@ -448,7 +448,7 @@ class Assembly:
             running.monitor.outcome(worker, error, services.clock.monotonic(), rank)
         elif not counts:
             chosen.give_back()
-        if services.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
+        if services.policies.observers and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             services.policies.request_ended(ended, worker.models)
 

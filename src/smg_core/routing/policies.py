@@ -39,8 +39,8 @@ class PolicyChoice(Struct, frozen=True):
 
 class Policies:
     """All policies by model and role. `make` returns a new policy on each call; `others` do for one model and role each, where
-    "*" stands for any model or role. `on_made` is called with model, role and policy when one is made, `on_fault` when one has
-    failed."""
+    "*" stands for any model or role. `observers` are those in use that are `Observing`. `on_made` is called with model, role and
+    policy when one is made, `on_fault` when one has failed."""
 
     def __init__(
         self, make: Callable[[], Policy], others: Mapping[tuple[str, str], Callable[[], Policy]] | None = None
@@ -48,7 +48,7 @@ class Policies:
         self._make = make
         self._others = others or {}
         self._policies: dict[tuple[str, str], Policy] = {}
-        self._observers: dict[tuple[str, str], Observing] = {}  # those of `_policies` that are `Observing`
+        self.observers: dict[tuple[str, str], Observing] = {}
         self._fall_back = LeastRequests()
         self.on_made: Callable[[str, str, Policy], None] | None = None
         self.on_fault: OnFault | None = None
@@ -57,17 +57,12 @@ class Policies:
         """Make policies as `other` does from now on; what those in use knew of their workers is forgotten."""
         self._make, self._others = other._make, other._others
         self._policies.clear()
-        self._observers.clear()
+        self.observers.clear()
 
     def check(self) -> None:
         """Make one policy of each kind as a trial, at the start of the gateway. Raises UnknownPolicy."""
         for make in (self._make, *self._others.values()):
             make()
-
-    @property
-    def observing(self) -> bool:
-        """Whether any policy is `Observing`."""
-        return bool(self._observers)
 
     def of(self, model: str, role: str) -> Policy:
         """The policy that chooses among the workers of `model` in `role`."""
@@ -75,7 +70,7 @@ class Policies:
         if policy is None:
             policy = self._policies[model, role] = self._maker(model, role)()
             if isinstance(policy, Observing):
-                self._observers[model, role] = policy
+                self.observers[model, role] = policy
             if self.on_made is not None:
                 self.on_made(model, role, policy)
         return policy
@@ -126,7 +121,7 @@ class Policies:
         """Drop the policies of `model`, which no worker serves any more."""
         for key in [key for key in self._policies if key[0] == model]:
             del self._policies[key]
-            self._observers.pop(key, None)
+            self.observers.pop(key, None)
 
     def worker_left(self, worker: str, models: Iterable[str]) -> None:
         """`worker` was removed, or no longer serves `models`."""
@@ -150,23 +145,23 @@ class Policies:
 
     def kv_changed(self, model: str, role: str, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
         """The KV cache of a worker of `model` in `role` has changed (`Observing.kv_changed`)."""
-        policy = self._observers.get((model, role))
+        policy = self.observers.get((model, role))
         if policy is not None and policy.listens:
             self.guarded(policy, "kv_changed", partial(policy.kv_changed, worker, rank, events, now), None)
 
     def kv_known(self, model: str, role: str, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
         """How much of the cache of a worker of `model` in `role` is known (`Observing.kv_known`)."""
-        policy = self._observers.get((model, role))
+        policy = self.observers.get((model, role))
         if policy is not None and policy.listens:
             self.guarded(policy, "kv_known", partial(policy.kv_known, worker, rank, known, salted=salted), None)
 
     def _observers_of(self, models: Iterable[str]) -> Iterator[Observing]:
         """The `Observing` policies of `models`, each once."""
-        if not self._observers:
+        if not self.observers:
             return
         wanted = set(models)
         seen: set[int] = set()
-        for (model, _), policy in self._observers.items():
+        for (model, _), policy in self.observers.items():
             if model in wanted and id(policy) not in seen:
                 seen.add(id(policy))
                 yield policy

@@ -58,7 +58,8 @@ def answer_to(
     """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
     request = decoded.generation
     created = int(services.clock.time())
-    trace.report(_started(request, api.name, trace, services))
+    admitted = services.clock.monotonic()
+    trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started, admitted))
     head = _head(exchange, decoded, services, api)
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
@@ -70,7 +71,7 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
-                opening = [_content_type(streamed.content_type), *STREAM_HEADERS, *head]
+                opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:
@@ -90,7 +91,7 @@ def answer_to(
         exchange.unwatch()
         if exchange.plugged:
             exchange.used(whole.usage)
-        await exchange.respond(200, data, [_content_type(whole.content_type), *head])
+        await exchange.respond(200, data, [(b"content-type", whole.content_type.encode("ascii")), *head])
 
     whole = _whole(exchange, decoded, created, api, write_whole)
     return whole
@@ -104,12 +105,6 @@ def _unlike_others(trace: Trace) -> Iterator[Header]:
     if (broken := trace.last(FormatViolation)) is not None:
         told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
         yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
-
-
-def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:
-    """The moment of a request that is admitted now."""
-    admitted = services.clock.monotonic()
-    return RequestStarted(request.id, api, request.model, request.stream, trace.started, admitted)
 
 
 def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:
@@ -180,10 +175,6 @@ def _whole(exchange: Exchange, decoded: D, created: int, api: Api[D], write: Wri
         model=model,
         show=show,
     )
-
-
-def _content_type(name: str) -> Header:
-    return b"content-type", name.encode("ascii")
 
 
 def _in_a_header(text: str) -> bytes:

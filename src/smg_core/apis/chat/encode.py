@@ -562,7 +562,7 @@ def usage_object(usage: Usage) -> JsonObject:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.total_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": cached,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
