@@ -62,22 +62,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 418, 475),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 425, 466),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 522, 600),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 448, 505),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 422, 478),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 427, 470),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 524, 620),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 450, 520),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        484,
-        550,
+        485,
+        560,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        508,
-        590,
+        510,
+        615,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {

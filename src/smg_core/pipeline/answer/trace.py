@@ -116,16 +116,7 @@ class Trace:
         kind = type(moment)
         self.moments.append(moment)
         if kind in NOTED:
-            if isinstance(moment, FirstToken):
-                self.first = moment
-            elif isinstance(moment, AttemptEnded):
-                if not self.outrun:
-                    self.ended = moment
-                self.attempts += 1
-            elif isinstance(moment, RequestStarted):
-                self.stream = moment.stream
-            else:
-                self.violations += 1
+            self._note(moment)
         for report in self._reporters[kind]:
             report(moment)
 
@@ -135,6 +126,18 @@ class Trace:
         self.attempts += 1
         for report in self._reporters[AttemptEnded]:
             report(moment)
+
+    def _note(self, moment: Moment) -> None:
+        if isinstance(moment, FirstToken):
+            self.first = moment
+        elif isinstance(moment, AttemptEnded):
+            if not self.outrun:
+                self.ended = moment
+            self.attempts += 1
+        elif isinstance(moment, RequestStarted):
+            self.stream = moment.stream
+        else:
+            self.violations += 1
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""
