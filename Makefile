@@ -30,7 +30,8 @@
 
 PYTHON ?=
 VENV ?= .venv
-JOBS ?= auto
+# one more than there are cores, since each process waits for others a third of its time
+JOBS ?= $(shell expr 1 + $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN))
 ENGINES ?= mlx vllm sglang
 TORCH ?=
 ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
