@@ -47,6 +47,7 @@ TIERS: tuple[str, ...] = (
     """
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
+        engines.vendors
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
