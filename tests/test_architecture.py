@@ -51,7 +51,8 @@ TIERS: tuple[str, ...] = (
     "engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
         discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
-        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
+        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
+        pipeline.fit routing smg_simulator.codecs
     """,
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
@@ -84,6 +85,7 @@ LAZY_TABLES = frozenset(
             "batches.work",
             "engines.kinds.grpc",
             "engines.kinds.http",
+            "engines.kinds.providers",
             "history.opening",
             "history.sql.version",
             "ledger.opening",
