@@ -179,3 +179,14 @@ async def test_a_refusal_is_told_in_the_clients_own_words(house: House, api: Cli
     assert api.error(answer.json())
     assert "internal.example" not in answer.text
     assert case != "limited" or answer.headers["retry-after"] == "7"
+
+
+async def test_what_a_provider_is_not_told_is_named_in_the_head(house: House) -> None:
+    house.says("text")
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "reasoning_content": "Hm"}]
+    body = {"model": "m", "messages": [*turns, {"role": "user", "content": "And?"}]}
+
+    for stream in (False, True):
+        answer = await house.http.post("/v1/chat/completions", json={**body, "stream": stream})
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-smg-lossy"].startswith("reasoning=left out"), answer.headers
