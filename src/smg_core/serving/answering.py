@@ -38,7 +38,7 @@ VIOLATION = b"x-smg-format-violation"
 NOT_OFFERED = b"x-smg-not-offered"
 """The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
 LOSSY = b"x-smg-lossy"
-"""What of the request the provider that answers was not told, or was told otherwise: "name=what was done", one after the other."""
+"""What of the request the provider that answers was not told, or was told otherwise: "name=what was done" of each."""
 LONGEST_VIOLATION = 200
 _LONGEST_LOSSES = 1000
 
@@ -73,8 +73,7 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
-                if trace.losses:
-                    head.append(_lossy(trace.losses))
+                head.extend(_lossy(trace.losses))
                 opening = [_content_type(streamed.content_type), *STREAM_HEADERS, *head]
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
@@ -88,8 +87,7 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(services, trace, prompts))
-        if trace.losses:
-            head.append(_lossy(trace.losses))
+        head.extend(_lossy(trace.losses))
         if trace.attempts > 1 or trace.violations:
             head.extend(_unlike_others(trace))
         if api.memory is not None:
@@ -113,11 +111,11 @@ def _unlike_others(trace: Trace) -> Iterator[Header]:
         yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
 
 
-def _lossy(losses: Mapping[str, str]) -> Header:
-    """The header that names losses."""
-    return LOSSY, "; ".join(f"{name}={what}" for name, what in losses.items())[:_LONGEST_LOSSES].encode(
-        "ascii", "replace"
-    )
+def _lossy(losses: Mapping[str, str]) -> Iterator[Header]:
+    """The header that names losses, if there are any."""
+    if losses:
+        told = "; ".join(f"{name}={what}" for name, what in losses.items())
+        yield LOSSY, told[:_LONGEST_LOSSES].encode("ascii", "replace")
 
 
 def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:

@@ -70,8 +70,8 @@ class Trace:
     own id for the request. `documents` are the texts of its documents that were read, None where it has none. `outgoing` says
     what the next call of an engine is sent of the trace that the request belongs to (`propagation`), whose id is `trace_id`;
     `content` takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which
-    ends now is not the one that ended last. `losses` names what of the request the provider that answers was not told, with what was
-    done in its place."""
+    ends now is not the one that ended last. `losses` names what of the request the provider that answers was not told, with
+    what was done in its place."""
 
     __slots__ = (
         "_reporters",
