@@ -9,6 +9,7 @@ from typing import Any
 
 import anthropic.types as claude
 import attrs
+import google.genai.types as google
 import msgspec
 from pydantic import TypeAdapter
 from tests.providers.fake import Heard, Said, sse
@@ -28,7 +29,8 @@ KEY = "secret-key-of-a-test"
 
 @attrs.frozen
 class Format:
-    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said."""
+    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`:
+    where the model declines, the provider's filter has cut the answer off."""
 
     kind: str
     model: str
@@ -38,6 +40,7 @@ class Format:
     about: Callable[[str], Said]
     key: tuple[str, str]
     counted: Said | None = None
+    filters: bool = False
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:
@@ -50,7 +53,7 @@ def script(form: Format, case: str) -> Callable[[Heard], Said]:
             return form.counted
         if case in form.errors:
             return form.errors[case]
-        stream = form.streams["text" if case == "cut" else case]
+        stream = form.streams.get(case) or form.streams["text"]
         return Said(stream, cut_at=stream.index(b"\n\n", stream.index(b"Hel")) + 2 if case == "cut" else None)
 
     return answer
@@ -145,5 +148,82 @@ _CLAUDE_FORMAT = Format(
     _json(200, {"input_tokens": 14}),
 )
 
-FORMATS: Mapping[str, Format] = {each.kind: each for each in (_CLAUDE_FORMAT,)}
+# ------------------------------------------------------------------------------------------------------------ gemini
+
+GEMINI = "gemini-3-pro"
+
+
+def gemini_stream(*chunks: list[dict[str, Any]], stop: str = "STOP", **usage: int) -> bytes:
+    """A stream of generateContent: the parts of each chunk. The reason to end is in every chunk, as it may be."""
+    counts = {"promptTokenCount": 12, "cachedContentTokenCount": 3, "candidatesTokenCount": 4, "thoughtsTokenCount": 5}
+    events = []
+    for parts in chunks:
+        candidate = {"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": stop}
+        events.append({"candidates": [candidate], "usageMetadata": {**counts, "totalTokenCount": 21, **usage}})
+    for each in events:
+        google.GenerateContentResponse.model_validate(each)
+    return sse([(None, each) for each in events])
+
+
+def _gemini_call(city: str, call_id: str, signature: str | None = None) -> dict[str, Any]:
+    call = {"functionCall": {"name": "get_weather", "args": {"city": city}, "id": call_id}}
+    return call if signature is None else {**call, "thoughtSignature": signature}
+
+
+def _gemini_error(status: int, word: str, text: str, *details: Any) -> Said:
+    return _json(status, {"error": {"code": status, "message": text, "status": word, "details": list(details)}})
+
+
+_THOUGHT = {"text": "Let me see", "thought": True}
+_DAY = {
+    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+    "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}],
+}
+_MINUTE = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}
+
+_GEMINI_FORMAT = Format(
+    "gemini",
+    GEMINI,
+    {
+        "text": gemini_stream([{"text": "Hel"}], [{"text": "lo"}]),
+        "tool": gemini_stream([_gemini_call("Paris", "call_1")]),
+        "parallel": gemini_stream([_gemini_call("Paris", "call_1", SIGNATURE)], [_gemini_call("Rome", "call_2")]),
+        "json": gemini_stream([{"text": '{"city"'}], [{"text": ':"Paris"}'}]),
+        "length": gemini_stream([{"text": "Hello"}], stop="MAX_TOKENS"),
+        "refusal": gemini_stream([{"text": "Hello"}], stop="SAFETY"),
+        "thinking": gemini_stream([_THOUGHT], [{"text": "Hello"}], [{"text": "", "thoughtSignature": SIGNATURE}]),
+        "thinking_tool": gemini_stream([_THOUGHT], [_gemini_call("Paris", "call_1", SIGNATURE)]),
+        "cut": gemini_stream([{"text": "Hel"}], stop="FINISH_REASON_UNSPECIFIED"),
+    },
+    {
+        "rejected": _gemini_error(400, "INVALID_ARGUMENT", "bad, says https://internal.example/x"),
+        "too_long": _gemini_error(
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (250000) exceeds the maximum number of tokens allowed (200000).",
+        ),
+        "credentials": _gemini_error(400, "INVALID_ARGUMENT", "API key not valid.", {"reason": "API_KEY_INVALID"}),
+        "unfunded": _gemini_error(429, "RESOURCE_EXHAUSTED", "quota", _DAY),
+        "limited": _gemini_error(429, "RESOURCE_EXHAUSTED", "slow down", _MINUTE),
+        "overloaded": _gemini_error(503, "UNAVAILABLE", "overloaded"),
+        "late": _gemini_error(504, "DEADLINE_EXCEEDED", "too slow"),
+        "failed": _gemini_error(500, "INTERNAL", "internal"),
+        "no_model": _gemini_error(404, "NOT_FOUND", f"models/{GEMINI} is not found"),
+    },
+    sse([(None, {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}})]),
+    lambda path: _json(
+        200,
+        {
+            "name": f"models/{path.rpartition('/')[2]}",
+            "inputTokenLimit": 1_000_000,
+            "outputTokenLimit": 64_000,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        },
+    ),
+    ("x-goog-api-key", KEY),
+    _json(200, {"totalTokens": 14}),
+    filters=True,
+)
+
+FORMATS: Mapping[str, Format] = {each.kind: each for each in (_CLAUDE_FORMAT, _GEMINI_FORMAT)}
 """Every provider's format, by the kind of its worker."""

@@ -67,5 +67,14 @@ def _anthropic() -> "WireFormat":
     return MessagesFormat()
 
 
-PROVIDER_KINDS: tuple[EngineKind, ...] = (provider_kind("anthropic", _anthropic, "x-api-key"),)
+def _gemini() -> "WireFormat":
+    from smg_core.engines.vendors.gemini.format import GeminiFormat
+
+    return GeminiFormat()
+
+
+PROVIDER_KINDS: tuple[EngineKind, ...] = (
+    provider_kind("anthropic", _anthropic, "x-api-key"),
+    provider_kind("gemini", _gemini, "x-goog-api-key"),
+)
 """The built-in kinds of providers."""
