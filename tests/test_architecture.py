@@ -52,7 +52,7 @@ TIERS: tuple[str, ...] = (
     """
         discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
-        engines.vendors.gemini pipeline.fit routing smg_simulator.codecs
+        engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",

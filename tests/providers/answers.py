@@ -11,6 +11,7 @@ import anthropic.types as claude
 import attrs
 import google.genai.types as google
 import msgspec
+import openai.types.responses as gpt
 from pydantic import TypeAdapter
 from tests.providers.fake import Heard, Said, sse
 
@@ -225,5 +226,101 @@ _GEMINI_FORMAT = Format(
     filters=True,
 )
 
-FORMATS: Mapping[str, Format] = {each.kind: each for each in (_CLAUDE_FORMAT, _GEMINI_FORMAT)}
+# --------------------------------------------------------------------------------------------------------- responses
+
+GPT = "gpt-6-astra"
+_EVENT: TypeAdapter[Any] = TypeAdapter(gpt.ResponseStreamEvent)
+
+
+def responses_stream(*items: tuple[dict[str, Any], list[dict[str, Any]]], end: dict[str, Any] | None = None) -> bytes:
+    """A stream of Responses: items with the events between their beginning and their end."""
+    usage = {
+        "input_tokens": 12,
+        "input_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2},
+        "output_tokens": 9,
+        "output_tokens_details": {"reasoning_tokens": 5},
+        "total_tokens": 21,
+    }
+    shell = {"id": "resp_1", "object": "response", "created_at": 1, "model": GPT, "output": [], "tools": []}
+    shell |= {"parallel_tool_calls": True, "tool_choice": "auto", "status": "in_progress"}
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": shell}]
+    for place, (item, between) in enumerate(items):
+        begun = {**item, **{name: "" for name in ("arguments",) if name in item}}
+        if item["type"] == "message":
+            begun = {**item, "content": [], "status": "in_progress"}
+        events.append({"type": "response.output_item.added", "output_index": place, "item": begun})
+        events += [{"output_index": place, "item_id": item["id"], **each} for each in between]
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    last = {"status": "completed", **(end or {}), "usage": usage, "output": [item for item, _ in items]}
+    events.append({"type": f"response.{last['status']}", "response": {**shell, **last}})
+    for number, each in enumerate(events):
+        each["sequence_number"] = number
+        _EVENT.validate_python(each)
+    return sse([(each["type"], each) for each in events])
+
+
+def _gpt_text(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    delta = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
+    return item, [{**delta, "delta": text[:3]}, {**delta, "delta": text[3:]}]
+
+
+def _gpt_refusal(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    part = {"type": "refusal", "refusal": text}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+    return item, [{"type": "response.refusal.delta", "content_index": 0, "delta": text}]
+
+
+def _gpt_call(call_id: str, city: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    arguments = f'{{"city":"{city}"}}'
+    item = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": "get_weather"}
+    delta = {"type": "response.function_call_arguments.delta"}
+    pieces = [{**delta, "delta": each} for each in (arguments[:5], arguments[5:])]
+    return {**item, "arguments": arguments, "status": "completed"}, pieces
+
+
+def _gpt_thought(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    item = {"type": "reasoning", "id": "rs_1", "encrypted_content": SIGNATURE}
+    delta = {"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": text}
+    return {**item, "summary": [{"type": "summary_text", "text": text}]}, [delta]
+
+
+def _gpt_error(status: int, kind: str, code: str | None, text: str, **headers: str) -> Said:
+    return _json(status, {"error": {"message": text, "type": kind, "param": None, "code": code}}, **headers)
+
+
+_RESPONSES_FORMAT = Format(
+    "openai-responses",
+    GPT,
+    {
+        "text": responses_stream(_gpt_text("Hello")),
+        "tool": responses_stream(_gpt_call("call_1", "Paris")),
+        "parallel": responses_stream(_gpt_call("call_1", "Paris"), _gpt_call("call_2", "Rome")),
+        "json": responses_stream(_gpt_text('{"city":"Paris"}')),
+        "length": responses_stream(
+            _gpt_text("Hello"), end={"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+        ),
+        "refusal": responses_stream(_gpt_refusal("Hello")),
+        "thinking": responses_stream(_gpt_thought("Let me see"), _gpt_text("Hello")),
+        "thinking_tool": responses_stream(_gpt_thought("Let me see"), _gpt_call("call_1", "Paris")),
+    },
+    {
+        "rejected": _gpt_error(400, "invalid_request_error", None, "bad, says https://internal.example/x"),
+        "too_long": _gpt_error(400, "invalid_request_error", "context_length_exceeded", "Your input exceeds it."),
+        "credentials": _gpt_error(401, "invalid_request_error", "invalid_api_key", "Incorrect API key"),
+        "unfunded": _gpt_error(429, "insufficient_quota", "insufficient_quota", "You exceeded your quota"),
+        "limited": _gpt_error(429, "requests", "rate_limit_exceeded", "slow down", **{"retry-after": "7"}),
+        "overloaded": _gpt_error(503, "server_error", "server_is_overloaded", "overloaded"),
+        "late": _gpt_error(504, "server_error", None, "too slow"),
+        "failed": _gpt_error(500, "server_error", None, "sorry"),
+        "no_model": _gpt_error(404, "invalid_request_error", "model_not_found", f"{GPT} does not exist"),
+    },
+    sse([("error", {"type": "error", "code": "server_is_overloaded", "message": "overloaded", "sequence_number": 1})]),
+    lambda path: _json(200, {"id": path.rpartition("/")[2], "object": "model", "created": 1, "owned_by": "openai"}),
+    ("authorization", f"Bearer {KEY}"),
+    _json(200, {"object": "response.input_tokens", "input_tokens": 14}),
+)
+
+FORMATS: Mapping[str, Format] = {each.kind: each for each in (_CLAUDE_FORMAT, _GEMINI_FORMAT, _RESPONSES_FORMAT)}
 """Every provider's format, by the kind of its worker."""

@@ -4,6 +4,7 @@ A worker has to name them. A row has factories, so that nothing of `engines.vend
 Pure. Above: table.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ __all__ = ["PROVIDER_KINDS", "provider_kind"]
 _BEARER = "bearer "
 
 
-def provider_kind(name: str, wire: "Callable[[], WireFormat]", key_header: str) -> EngineKind:
-    """The row of a provider's wire format. `key_header` is the header in which it wants an API key."""
+def provider_kind(name: str, wire: "Callable[[str], WireFormat]", key_header: str) -> EngineKind:
+    """The row of a provider's wire format, which `wire` makes for an account. `key_header` is the header in which it wants an API
+    key."""
 
     def opened(place: EnginePlace) -> Engine:
         from smg_core.engines.vendors.engine import ProviderEngine
@@ -30,7 +32,7 @@ def provider_kind(name: str, wire: "Callable[[], WireFormat]", key_header: str) 
         signer = bearer(lambda: key) if key_header == "authorization" else KeySigner(key_header, lambda: key)
         return ProviderEngine(
             place.url,
-            wire(),
+            wire(_account(key)),
             signer,
             model=place.model,
             headers=headers,
@@ -53,6 +55,11 @@ def _key_of(place: EnginePlace) -> tuple[str, tuple[tuple[str, str], ...]]:
     return key, tuple(rest)
 
 
+def _account(key: str) -> str:
+    """What tells the accounts of one provider apart, without showing a key."""
+    return hashlib.blake2b(key.encode(), digest_size=6, person=b"smg account").hexdigest() if key else ""
+
+
 def _check(place: EnginePlace) -> None:
     secure = HttpAddress.parse(place.url).secure
     if place.role not in (None, "regular"):
@@ -61,20 +68,27 @@ def _check(place: EnginePlace) -> None:
         raise ValueError(f"worker {place.label!r} is spoken to without TLS, yet has TLS settings; use https://")
 
 
-def _anthropic() -> "WireFormat":
+def _anthropic(account: str) -> "WireFormat":
     from smg_core.engines.vendors.anthropic.format import MessagesFormat
 
     return MessagesFormat()
 
 
-def _gemini() -> "WireFormat":
+def _gemini(account: str) -> "WireFormat":
     from smg_core.engines.vendors.gemini.format import GeminiFormat
 
     return GeminiFormat()
 
 
+def _responses(account: str) -> "WireFormat":
+    from smg_core.engines.vendors.responses.format import ResponsesFormat
+
+    return ResponsesFormat(account)
+
+
 PROVIDER_KINDS: tuple[EngineKind, ...] = (
     provider_kind("anthropic", _anthropic, "x-api-key"),
     provider_kind("gemini", _gemini, "x-goog-api-key"),
+    provider_kind("openai-responses", _responses, "authorization"),
 )
 """The built-in kinds of providers."""
