@@ -11,6 +11,7 @@ from tests.providers.answers import FORMATS, KEY, Format
 from tests.providers.client_apis import APIS, ClientApi
 from tests.providers.fake import Said
 from tests.providers.houses import House, before
+from tests.shared import PATIENCE
 
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
@@ -96,7 +97,7 @@ async def test_a_client_that_leaves_closes_the_connection_to_the_provider(house:
             if "Hel" in piece:
                 break
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         await house.provider.left.wait()
 
 
