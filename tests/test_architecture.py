@@ -48,10 +48,11 @@ TIERS: tuple[str, ...] = (
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
+    "engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
         discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
-        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
+        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
+        engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
@@ -84,6 +85,7 @@ LAZY_TABLES = frozenset(
             "batches.work",
             "engines.kinds.grpc",
             "engines.kinds.http",
+            "engines.kinds.providers",
             "history.opening",
             "history.sql.version",
             "ledger.opening",
@@ -111,7 +113,7 @@ LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "app.app": 1, "r
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,
-    "engines.openai.engine": 2,
+    "engines.openai.call": 2,
     "engines.token_ids.http_transport": 1,
     "engines.grpc.grpcio": 1,
 }
