@@ -45,7 +45,7 @@ TIERS: tuple[str, ...] = (
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
-        apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
+        apis.google apis.responses.wire credentials engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
     "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",

@@ -641,6 +641,20 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.tiktoken._LONGEST_RUN": FORMAT,
     "tokenizer.vocabulary._COMPOSED": FORMAT,
 }
+CONSTANTS |= {
+    **dict.fromkeys(
+        (f"credentials.{name}" for name in ("asking._MOST_BYTES", "keys._MOST", "programs.MOST_BYTES")),
+        "what is longer is no key and no token",
+    ),
+    **dict.fromkeys(
+        (f"credentials.{name}" for name in ("granted.AWAITED_S", "granted.RENEWED_S")),
+        "tokens last for an hour or more; of one that ends sooner it is a part of its time",
+    ),
+    "credentials.keys.COMMAND_S": "what an entry says as every_s comes before it",
+    "credentials.keys.FILE_S": "what an entry says as every_s comes before it",
+    "credentials.renewed.PAUSE_S": "how often a source that fails is asked; requests are refused meanwhile as they would be",
+}
+
 DEFAULTS: dict[str, str] = {
     "admin.answers.respond_json.status": FORMAT,
     "admin.roster._show.status": FORMAT,
