@@ -8,7 +8,7 @@ from typing import Protocol
 
 from smg_core.credentials.renewed import Renewed
 
-__all__ = ["SentFields", "KeySigner", "RenewingSigner"]
+__all__ = ["KeySigner", "RenewingSigner", "SentFields"]
 
 SentFields = Sequence[tuple[str, str]]
 """Header fields: names in lower case, each with its value."""

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-__all__ = ["AWAITED_S", "RENEWED_S", "Granted", "sendable_key", "granted_until"]
+__all__ = ["AWAITED_S", "RENEWED_S", "Granted", "granted_until", "sendable_key"]
 
 T = TypeVar("T")
 

@@ -104,9 +104,10 @@ class Renewed(Generic[T]):
 
     def _begin(self) -> "asyncio.Task[None]":
         """The task that asks the source: the one that does so already, or a new one."""
-        if self._running is None or self._running.done():
-            self._running = asyncio.get_running_loop().create_task(self._renew(), name=f"credential {self.name}")
-        return self._running
+        loop, running = asyncio.get_running_loop(), self._running
+        if running is None or running.done() or running.get_loop() is not loop:
+            running = self._running = loop.create_task(self._renew(), name=f"credential {self.name}")
+        return running
 
     async def _renew(self) -> None:
         if self._closed:

@@ -83,7 +83,9 @@ def test_a_model_in_the_path_is_encoded_once_more_in_what_is_signed(session: str
     assert fields.get("x-amz-security-token", "") == session
 
 
-@given(st.sampled_from(["user-agent", "connection", "transfer-encoding", "x-amzn-trace-id"]), st.text("abc ", max_size=9))
+@given(
+    st.sampled_from(["user-agent", "connection", "transfer-encoding", "x-amzn-trace-id"]), st.text("abc ", max_size=9)
+)
 def test_what_proxies_change_is_not_signed(name: str, value: str) -> None:
     asked = (SUITE, SUITE_DATE, "POST", PLACE, (JSON,), HI)
     with_it = (SUITE, SUITE_DATE, "POST", PLACE, (JSON, (name, value)), HI)

@@ -1,7 +1,7 @@
 """AWS's Signature Version 4 of a request that is sent with its headers.
 
-Decides which bytes are signed and how. Pure: the time is an argument. Above: signer. Sources: AWS's documentation of SigV4 and the
-vectors of its test suite.
+Decides which bytes are signed and how. Pure: the time is an argument. Above: signer. Sources: AWS's documentation of SigV4, and
+the vectors of its test suite.
 
 The path is encoded once more than it is sent, as all services but S3 want it. Headers that a proxy may change are not signed.
 """
@@ -100,9 +100,7 @@ def _sorted_query(query: str) -> str:
     if not query:
         return ""
     pairs = (each.partition("=") for each in query.split("&") if each)
-    return "&".join(
-        sorted(f"{_query_encoded(name)}={_query_encoded(value)}" for name, _, value in pairs)
-    )
+    return "&".join(sorted(f"{_query_encoded(name)}={_query_encoded(value)}" for name, _, value in pairs))
 
 
 def _query_encoded(text: str) -> str:

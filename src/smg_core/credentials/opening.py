@@ -1,0 +1,128 @@
+"""Opens the signer of a credential that is configured (edge).
+
+Workers with the same credential share one signer, so that a token is asked for once. Above: the kinds of engines. Below: keys,
+aws.
+"""
+
+import os
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+
+import attrs
+
+from smg_core.clock import SystemClock
+from smg_core.credentials.asking import TokenAsker
+from smg_core.credentials.fields import KeySigner, RenewingSigner, SentFields
+from smg_core.credentials.keys import environment_key, key_source
+from smg_core.credentials.renewed import Renewed
+from smg_core.engines.connections.credential import CredentialSpec
+
+__all__ = ["ProviderWants", "open_signer"]
+
+_BEDROCK_KEY = "AWS_BEARER_TOKEN_BEDROCK"
+
+
+@attrs.frozen
+class ProviderWants:
+    """How a provider takes credentials: a key in `header` behind `scheme`; AWS's signature for `service` in `region`; a token for
+    `scope`."""
+
+    header: str = "authorization"
+    scheme: str = "Bearer"
+    service: str = ""
+    region: str = ""
+    scope: str = ""
+
+
+@attrs.define
+class _Shared:
+    signer: RenewingSigner
+    users: int = 0
+
+
+_open: dict[tuple[CredentialSpec, ProviderWants], _Shared] = {}
+
+
+class _SharedSigner:
+    """One user's part of a signer, which is closed with its last user."""
+
+    def __init__(self, key: tuple[CredentialSpec, ProviderWants], shared: _Shared) -> None:
+        self._key = key
+        self._shared = shared
+        self._signer = shared.signer
+        self._closed = False
+        shared.users += 1
+
+    def __repr__(self) -> str:
+        return repr(self._signer)
+
+    def authorise(self, method: str, url: str, headers: SentFields, body: bytes) -> SentFields | Awaitable[SentFields]:
+        return self._signer.authorise(method, url, headers, body)
+
+    def refused(self, sent: SentFields, status: int, headers: Mapping[str, str], body: bytes) -> bool:
+        return self._signer.refused(sent, status, headers, body)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._shared.users -= 1
+        if not self._shared.users:
+            if _open.get(self._key) is self._shared:
+                del _open[self._key]
+            await self._signer.close()
+
+
+def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker | None = None) -> RenewingSigner:
+    """The signer of a credential for a provider that wants it so; whoever opens it closes it. `asker` asks for tokens. Raises
+    ValueError for a credential that makes no sense, or that this provider does not take."""
+    spec.check()
+    key = spec, wants
+    if asker is not None:
+        return _signer(spec, wants, asker)
+    shared = _open.get(key)
+    if shared is None:
+        shared = _open[key] = _Shared(_signer(spec, wants, TokenAsker()))
+    return _SharedSigner(key, shared)
+
+
+def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
+    if spec.kind == "key":
+        return KeySigner(key_source(spec), wants.header, wants.scheme)
+    if spec.kind == "aws":
+        return _aws_signer(spec, wants, asker)
+    raise ValueError(f"credential: a credential of kind {spec.kind} is of no use to this provider")
+
+
+def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
+    """A signer for AWS, or a key of Bedrock's where there is one."""
+    service, region = spec.service or wants.service, wants.region or _region()
+    if not service:
+        raise ValueError("credential: a credential of kind aws is of no use to this provider")
+    if spec.key or spec.env or spec.file or spec.command:
+        return KeySigner(key_source(spec), "authorization", "Bearer")
+    if os.environ.get(_BEDROCK_KEY) and not spec.profile and not spec.role:
+        return KeySigner(environment_key(_BEDROCK_KEY), "authorization", "Bearer")
+    if not region:
+        raise ValueError("region is missing: neither the entry of the worker nor AWS_REGION has one")
+    from smg_core.credentials.aws.chain import AwsChain
+    from smg_core.credentials.aws.signer import AwsSigner
+    from smg_core.credentials.aws.sigv4 import Scope
+
+    clock = SystemClock()
+    chain = AwsChain(
+        os.environ,
+        Path.home(),
+        region,
+        asker,
+        clock,
+        profile=spec.profile,
+        role=spec.role,
+        timeout_s=spec.timeout_s,
+    )
+    name = f"of AWS, profile {spec.profile}" if spec.profile else "of AWS"
+    return AwsSigner(Renewed(name, chain.fetch, clock=clock), Scope(region, service), clock=clock)
+
+
+def _region() -> str:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
