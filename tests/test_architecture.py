@@ -48,7 +48,7 @@ TIERS: tuple[str, ...] = (
         apis.google apis.responses.wire credentials engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
+    "engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
         discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
@@ -111,7 +111,7 @@ LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "app.app": 1, "r
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,
-    "engines.openai.engine": 2,
+    "engines.openai.call": 2,
     "engines.token_ids.http_transport": 1,
     "engines.grpc.grpcio": 1,
 }

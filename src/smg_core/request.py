@@ -153,9 +153,9 @@ class Reasoning(Struct, frozen=True):
     """The model's reasoning of an earlier turn.
 
     `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
-    thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is the
-    plain text that the client sent, which may be "". `visible` False: the client was not shown the text and must not be.
-    `id` is the item's id and `summary` the parts of its summary (Responses, Interactions)."""
+    thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is what the
+    client sent, or "". `visible` False: the client must not be shown the text. `id` is the item's id, `summary` the parts of its
+    summary (Responses, Interactions). `carried` is an outside provider's original, which that provider alone can read."""
 
     text: str
     id: str | None = None
@@ -163,6 +163,7 @@ class Reasoning(Struct, frozen=True):
     seal: bytes | None = None
     visible: bool = True
     cache: Mapping[str, Json] | None = None
+    carried: bytes | None = None
 
 
 class Opaque(Struct, frozen=True):
@@ -189,8 +190,7 @@ class ToolCall(Struct, frozen=True):
 
     `namespace` is the group the tool belongs to (Responses). `kind` is "function" for the client's own tools, custom ones
     included, or the wire type of a built-in tool ("tool_search", "shell", ...). `item_id` is the id of the item that held
-    the call, where an API has one beside the call's (Responses).
-    """
+    the call, where an API has one beside the call's (Responses)."""
 
     id: str
     name: str

@@ -58,7 +58,7 @@ NOT_SENT: dict[type, frozenset[str]] = {
     Audio: frozenset({"cache"}),
     Video: frozenset({"cache"}),
     File: frozenset({"cache"}),
-    Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
+    Reasoning: frozenset({"id", "summary", "seal", "visible", "cache", "carried"}),
     Refusal: frozenset({"cache"}),
     ToolCall: frozenset({"item_id", "cache"}),
     ToolResult: frozenset({"name", "value", "cache", "is_error"}),
