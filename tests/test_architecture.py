@@ -45,12 +45,12 @@ TIERS: tuple[str, ...] = (
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
-        apis.google apis.responses.wire credentials engines.grpc.h2 engines.kv_zmq engines.openai history
+        apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
+    "credentials.aws credentials.entra credentials.google engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
-        discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
+        credentials discovery engines.vendors.bedrock engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
     """,
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
@@ -82,6 +82,7 @@ LAZY_TABLES = frozenset(
             "apis.usage.asking",
             "app.app",
             "batches.work",
+            "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",
             "history.opening",

@@ -11,10 +11,10 @@ from pathlib import Path
 import attrs
 
 from smg_core.clock import SystemClock
-from smg_core.credentials.asking import TokenAsker
-from smg_core.credentials.fields import KeySigner, RenewingSigner, SentFields
-from smg_core.credentials.keys import environment_key, key_source
-from smg_core.credentials.renewed import Renewed
+from smg_core.credentials.renewal.asking import TokenAsker
+from smg_core.credentials.renewal.fields import RenewedKeySigner, RenewingSigner, SentFields
+from smg_core.credentials.renewal.keys import environment_key, key_source
+from smg_core.credentials.renewal.renewed import Renewed
 from smg_core.engines.connections.credential import CredentialSpec
 
 __all__ = ["ProviderWants", "open_signer"]
@@ -88,10 +88,13 @@ def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker
 
 def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
     if spec.kind == "key":
-        return KeySigner(key_source(spec), wants.header, wants.scheme)
+        return RenewedKeySigner(key_source(spec), wants.header, wants.scheme)
     if spec.kind == "aws":
         return _aws_signer(spec, wants, asker)
-    raise ValueError(f"credential: a credential of kind {spec.kind} is of no use to this provider")
+    scope = spec.scope or wants.scope
+    if not scope:
+        raise ValueError(f"credential: a credential of kind {spec.kind} is of no use to this provider")
+    return _google_signer(spec, scope, asker) if spec.kind == "google" else _entra_signer(spec, scope, asker)
 
 
 def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
@@ -100,14 +103,14 @@ def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -
     if not service:
         raise ValueError("credential: a credential of kind aws is of no use to this provider")
     if spec.key or spec.env or spec.file or spec.command:
-        return KeySigner(key_source(spec), "authorization", "Bearer")
+        return RenewedKeySigner(key_source(spec), "authorization", "Bearer")
     if os.environ.get(_BEDROCK_KEY) and not spec.profile and not spec.role:
-        return KeySigner(environment_key(_BEDROCK_KEY), "authorization", "Bearer")
+        return RenewedKeySigner(environment_key(_BEDROCK_KEY), "authorization", "Bearer")
     if not region:
         raise ValueError("region is missing: neither the entry of the worker nor AWS_REGION has one")
     from smg_core.credentials.aws.chain import AwsChain
     from smg_core.credentials.aws.signer import AwsSigner
-    from smg_core.credentials.aws.sigv4 import Scope
+    from smg_core.credentials.aws.sigv4 import AwsScope
 
     clock = SystemClock()
     chain = AwsChain(
@@ -121,7 +124,36 @@ def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -
         timeout_s=spec.timeout_s,
     )
     name = f"of AWS, profile {spec.profile}" if spec.profile else "of AWS"
-    return AwsSigner(Renewed(name, chain.fetch, clock=clock), Scope(region, service), clock=clock)
+    return AwsSigner(Renewed(name, chain.fetch, clock=clock), AwsScope(region, service), clock=clock)
+
+
+def _google_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> RenewingSigner:
+    from smg_core.credentials.google.chain import GoogleChain
+
+    if spec.key or spec.env or spec.command:
+        raise ValueError("credential: Google's credentials are in a file, or where Google's libraries find them")
+    clock = SystemClock()
+    chain = GoogleChain(os.environ, Path.home(), asker, clock, file=spec.file, scope=scope, timeout_s=spec.timeout_s)
+    beside = (("x-goog-user-project", spec.project),) if spec.project else ()
+    return RenewedKeySigner(Renewed("of Google", chain.fetch, clock=clock), "authorization", "Bearer", beside)
+
+
+def _entra_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> RenewingSigner:
+    from smg_core.credentials.entra.chain import EntraChain
+
+    clock = SystemClock()
+    with_secret = spec.key or spec.env or spec.file or spec.command
+    chain = EntraChain(
+        os.environ,
+        asker,
+        clock,
+        scope=scope,
+        tenant=spec.tenant,
+        client=spec.client,
+        secret=key_source(spec, clock=clock) if with_secret else None,
+        managed=spec.managed,
+    )
+    return RenewedKeySigner(Renewed("of Entra ID", chain.fetch, clock=clock), "authorization", "Bearer")
 
 
 def _region() -> str:

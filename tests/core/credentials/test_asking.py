@@ -8,7 +8,7 @@ import pytest
 from tests.peers import listening
 from tests.shared import PATIENCE
 
-from smg_core.credentials.asking import TokenAsker
+from smg_core.credentials.renewal.asking import TokenAsker
 from smg_core.errors import WorkerGone
 from smg_egress.rules import EgressRefused
 

@@ -9,24 +9,19 @@ from urllib.parse import parse_qs
 import attrs
 import msgspec
 import pytest
+from tests.core.credentials.clouds import NOW, Stopped, asker
 from tests.peers import listening
 from tests.shared import PATIENCE
 
-from smg_core.credentials.asking import TokenAsker
 from smg_core.credentials.aws.chain import AwsChain
 from smg_core.credentials.aws.signer import AwsSigner
-from smg_core.credentials.aws.sigv4 import AwsKeys, Scope, sign
-from smg_core.credentials.granted import Granted
-from smg_core.credentials.renewed import Renewed
-from smg_egress.rules import UrlRules
+from smg_core.credentials.aws.sigv4 import AwsKeys, AwsScope, sign
+from smg_core.credentials.renewal.granted import Granted
+from smg_core.credentials.renewal.renewed import Renewed
 
 pytestmark = pytest.mark.anyio
 
-NOW = 1_796_000_000.0  # in November 2026
 LATER = "2026-12-31T00:00:00Z"
-LOOPBACK = UrlRules(
-    schemes=frozenset({"http"}), hosts=frozenset({"127.0.0.1"}), private=frozenset({"127.0.0.1"}), ports=None
-)
 DOCUMENT = {
     "Code": "Success",
     "AccessKeyId": "ASIADOC",
@@ -38,17 +33,6 @@ ANSWER = (
     "<R><Result><Credentials><AccessKeyId>ASIA{n}</AccessKeyId><SecretAccessKey>s3cret+{n}</SecretAccessKey>"
     f"<SessionToken>t0ken&amp;{{n}}</SessionToken><Expiration>{LATER}</Expiration></Credentials></Result></R>"
 )
-
-
-@attrs.define
-class Stopped:
-    now: float = NOW
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
 
 
 @attrs.define
@@ -83,7 +67,7 @@ def chain(home: Path, environment: Mapping[str, str], port: int = 1, **more: obj
         {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}", **environment},
         home,
         "eu-west-1",
-        TokenAsker(token=LOOPBACK, metadata=LOOPBACK, timeout_s=PATIENCE, tries=1),
+        asker(),
         Stopped(),
         sts=f"http://127.0.0.1:{port}/sts",
         timeout_s=PATIENCE,
@@ -136,7 +120,7 @@ async def test_a_role_is_assumed_with_the_keys_of_its_source(tmp_path: Path) -> 
     for (_, _, headers, body), keys in zip((first, second), signed_with, strict=True):
         url = f"http://127.0.0.1:{port}/sts"
         sent = [("content-type", headers["content-type"])]
-        expected = dict(sign(keys, Scope("eu-west-1", "sts"), headers["x-amz-date"], "POST", url, sent, body))
+        expected = dict(sign(keys, AwsScope("eu-west-1", "sts"), headers["x-amz-date"], "POST", url, sent, body))
         assert headers["authorization"] == expected["authorization"]
 
 
@@ -220,7 +204,7 @@ async def test_a_clock_that_is_off_is_corrected_by_the_date_of_the_refusal_once(
     async def fetch() -> Granted[AwsKeys]:
         return Granted(AwsKeys("AKIA", "s3cret"))
 
-    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), Scope("us-east-1", "bedrock"), clock=Stopped())
+    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), AwsScope("us-east-1", "bedrock"), clock=Stopped())
     asked = ("POST", "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse", (), b"{}")
     sent = await signer.authorise(*asked)  # type: ignore[misc]
     said = b'{"message":"Signature expired: 20261129T1200Z is now earlier than ..."}'
@@ -240,7 +224,7 @@ async def test_keys_that_are_refused_are_asked_for_again_and_rights_that_lack_ar
         given += 1
         return Granted(AwsKeys(f"ASIA{given}", "s3cret"))
 
-    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), Scope("us-east-1", "bedrock"), clock=Stopped())
+    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), AwsScope("us-east-1", "bedrock"), clock=Stopped())
     asked = ("POST", "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse", (), b"{}")
     sent = await signer.authorise(*asked)  # type: ignore[misc]
     denied = {"x-amzn-errortype": "AccessDeniedException"}

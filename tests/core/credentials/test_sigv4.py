@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.credentials.aws.sigv4 import AwsKeys, Scope, amz_date, sign
+from smg_core.credentials.aws.sigv4 import AwsKeys, AwsScope, amz_date, sign
 
 KEYS = AwsKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
-SUITE = Scope("us-east-1", "service")
+SUITE = AwsScope("us-east-1", "service")
 SUITE_DATE = "20150830T123600Z"
 FORM = ("content-type", "application/x-www-form-urlencoded")
 PLACE = "https://example.amazonaws.com"
@@ -78,7 +78,7 @@ def test_the_date_is_written_as_signatures_have_it() -> None:
 )
 def test_a_model_in_the_path_is_encoded_once_more_in_what_is_signed(session: str, expected: str) -> None:
     keys = AwsKeys(KEYS.key_id, KEYS.secret, session)
-    fields = proof(Scope("us-east-1", "bedrock"), "20261128T120000Z", "POST", BEDROCK, (JSON,), HI, keys=keys)
+    fields = proof(AwsScope("us-east-1", "bedrock"), "20261128T120000Z", "POST", BEDROCK, (JSON,), HI, keys=keys)
     assert signature(fields) == expected
     assert fields.get("x-amz-security-token", "") == session
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.credentials.asking import TokenAsker
-from smg_core.credentials.aws.documents import ending_of, granted_keys, keys_of_document
+from smg_core.credentials.aws.documents import granted_keys, keys_of_document
 from smg_core.credentials.aws.profiles import Profile, profiles_of
-from smg_core.credentials.aws.sigv4 import AwsKeys, Scope, amz_date, sign
+from smg_core.credentials.aws.sigv4 import AwsKeys, AwsScope, amz_date, sign
 from smg_core.credentials.aws.sts import STS_HEADERS, assume_role, assume_role_with_token, keys_of_answer, sts_url
-from smg_core.credentials.granted import Granted
-from smg_core.credentials.programs import output_of
+from smg_core.credentials.renewal.asking import TokenAsker
+from smg_core.credentials.renewal.granted import Granted, ending_of
+from smg_core.credentials.renewal.programs import output_of
 from smg_core.regular_files import read_regular
 
 __all__ = ["AwsChain"]
@@ -35,7 +35,7 @@ _INSTANCE = "http://169.254.169.254"
 _ROLES = "/latest/meta-data/iam/security-credentials/"
 _LASTS_S = "21600"
 
-Keys = Granted[AwsKeys]
+FoundKeys = Granted[AwsKeys]
 
 
 @attrs.frozen
@@ -53,12 +53,12 @@ class AwsChain:
     timeout_s: float = 10.0
     sts: str = ""
 
-    async def fetch(self) -> Keys:
+    async def fetch(self) -> FoundKeys:
         """The keys. Raises ValueError, OSError or SmgError, with no secret in it."""
         found = await self._found()
         return found if not self.role else await self._assumed(Profile("", role=self.role), found.value)
 
-    async def _found(self) -> Keys:
+    async def _found(self) -> FoundKeys:
         environment = self.environment
         if not self.profile and (keys := self._of_environment()) is not None:
             return keys
@@ -90,7 +90,7 @@ class AwsChain:
         except FileNotFoundError:
             return ""
 
-    def _of_environment(self) -> Keys | None:
+    def _of_environment(self) -> FoundKeys | None:
         key_id = self.environment.get("AWS_ACCESS_KEY_ID", "")
         if not key_id:
             return None
@@ -103,7 +103,7 @@ class AwsChain:
 
     def _of_profile(
         self, profile: Profile, profiles: Mapping[str, Profile], seen: frozenset[str]
-    ) -> Awaitable[Keys] | None:
+    ) -> Awaitable[FoundKeys] | None:
         """The keys of a profile that has more than its own keys to say; None otherwise."""
         if profile.role and profile.token_file:
             return self._of_web_identity(profile)
@@ -115,7 +115,7 @@ class AwsChain:
             return self._of_process(profile.process)
         return None
 
-    async def _of_role(self, profile: Profile, profiles: Mapping[str, Profile], seen: frozenset[str]) -> Keys:
+    async def _of_role(self, profile: Profile, profiles: Mapping[str, Profile], seen: frozenset[str]) -> FoundKeys:
         if profile.mfa:
             raise ValueError(f"the profile {profile.name!r} asks for a code of a device, which nobody enters here")
         if profile.credential_source:
@@ -131,7 +131,7 @@ class AwsChain:
             raise ValueError(f"the profile {name!r} has no keys of its own")
         return await self._assumed(profile, source.keys)
 
-    async def _of_source(self, name: str) -> Keys:
+    async def _of_source(self, name: str) -> FoundKeys:
         """The keys of a `credential_source`."""
         if name == "Environment":
             found = self._of_environment()
@@ -144,7 +144,7 @@ class AwsChain:
             return await self._of_instance()
         raise ValueError("the credential_source of a profile is Environment, EcsContainer or Ec2InstanceMetadata")
 
-    async def _assumed(self, profile: Profile, keys: AwsKeys) -> Keys:
+    async def _assumed(self, profile: Profile, keys: AwsKeys) -> FoundKeys:
         body = assume_role(
             profile.role,
             session=profile.session_name,
@@ -152,26 +152,26 @@ class AwsChain:
             duration_s=profile.duration_s,
         )
         url, date = self._sts_url(), amz_date(self.clock.time())
-        headers = (*STS_HEADERS, *sign(keys, Scope(self.region, "sts"), date, "POST", url, STS_HEADERS, body))
+        headers = (*STS_HEADERS, *sign(keys, AwsScope(self.region, "sts"), date, "POST", url, STS_HEADERS, body))
         return await self._answered(url, headers, body)
 
-    async def _of_web_identity(self, profile: Profile) -> Keys:
+    async def _of_web_identity(self, profile: Profile) -> FoundKeys:
         path = Path(profile.token_file).expanduser()
         token = (await asyncio.to_thread(read_regular, path, _MOST_BYTES)).decode("ascii", "replace").strip()
         body = assume_role_with_token(profile.role, token, session=profile.session_name, duration_s=profile.duration_s)
         return await self._answered(self._sts_url(), STS_HEADERS, body)
 
-    async def _answered(self, url: str, headers: tuple[tuple[str, str], ...], body: bytes) -> Keys:
+    async def _answered(self, url: str, headers: tuple[tuple[str, str], ...], body: bytes) -> FoundKeys:
         answer = await self.asker.ask("POST", url, headers=headers, body=body)
         return keys_of_answer(answer.status, answer.body, self.clock.time())
 
     def _sts_url(self) -> str:
         return self.sts or self.environment.get("AWS_ENDPOINT_URL_STS") or sts_url(self.region)
 
-    async def _of_process(self, command: str) -> Keys:
+    async def _of_process(self, command: str) -> FoundKeys:
         return keys_of_document(await output_of(shlex.split(command), self.timeout_s), self.clock.time())
 
-    async def _of_library(self, profile: Profile) -> Keys:
+    async def _of_library(self, profile: Profile) -> FoundKeys:
         """The keys of a profile that signs in by SSO, by botocore where it is installed."""
         try:
             session, errors = import_module("botocore.session"), import_module("botocore.exceptions")
@@ -195,7 +195,7 @@ class AwsChain:
     def _in_container(self) -> bool:
         return any(f"AWS_CONTAINER_CREDENTIALS_{each}_URI" in self.environment for each in ("RELATIVE", "FULL"))
 
-    async def _of_container(self) -> Keys:
+    async def _of_container(self) -> FoundKeys:
         environment = self.environment
         relative = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         url = f"{_TASKS}{relative}" if relative else environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
@@ -210,7 +210,7 @@ class AwsChain:
             raise ValueError(f"the container's keys are not given: HTTP status {answer.status}")
         return keys_of_document(answer.body, self.clock.time())
 
-    async def _of_instance(self) -> Keys:
+    async def _of_instance(self) -> FoundKeys:
         environment = self.environment
         if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
             raise ValueError("no keys in the environment, in AWS's files, and the instance is not to be asked")

@@ -3,14 +3,12 @@
 Decides what such a document says and when its keys end. Pure. Above: chain. Below: granted.
 """
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from smg_core.credentials.aws.sigv4 import AwsKeys
-from smg_core.credentials.granted import Granted, granted_until
+from smg_core.credentials.renewal.granted import Granted, ending_of, granted_until
 
-__all__ = ["ending_of", "granted_keys", "keys_of_document"]
+__all__ = ["granted_keys", "keys_of_document"]
 
 
 class _Document(msgspec.Struct):
@@ -46,12 +44,3 @@ def granted_keys(keys: AwsKeys, now: float, ends_at: float | None) -> Granted[Aw
     if ends_at <= now:
         raise ValueError("the keys that were given have ended already")
     return granted_until(keys, now, ends_at)
-
-
-def ending_of(text: str) -> float:
-    """The seconds since the Unix epoch of a time in ISO 8601. Raises ValueError."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("the end of the keys is no time") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Mapping
 from email.utils import parsedate_to_datetime
 
 from smg_core.clock import Clock, SystemClock
-from smg_core.credentials.aws.sigv4 import AwsKeys, Scope, amz_date, sign
-from smg_core.credentials.fields import SentFields
-from smg_core.credentials.renewed import Renewed
+from smg_core.credentials.aws.sigv4 import AwsKeys, AwsScope, amz_date, sign
+from smg_core.credentials.renewal.fields import SentFields
+from smg_core.credentials.renewal.renewed import Renewed
 
 __all__ = ["AwsSigner", "clock_error"]
 
@@ -35,7 +35,7 @@ def clock_error(headers: Mapping[str, str], now: float) -> float | None:
 class AwsSigner:
     """Signs for one service in one region (`scope`) with the keys of `source`."""
 
-    def __init__(self, source: Renewed[AwsKeys], scope: Scope, *, clock: Clock | None = None) -> None:
+    def __init__(self, source: Renewed[AwsKeys], scope: AwsScope, *, clock: Clock | None = None) -> None:
         self._source = source
         self._scope = scope
         self._clock = clock or SystemClock()

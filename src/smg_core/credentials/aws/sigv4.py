@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote_plus
 
 import attrs
 
-__all__ = ["AwsKeys", "Scope", "amz_date", "sign"]
+__all__ = ["AwsKeys", "AwsScope", "amz_date", "sign"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _UNSIGNED = frozenset(
@@ -37,7 +37,7 @@ class AwsKeys:
 
 
 @attrs.frozen
-class Scope:
+class AwsScope:
     """What a signature is good for: one service in one region."""
 
     region: str
@@ -50,7 +50,7 @@ def amz_date(seconds: float) -> str:
 
 
 def sign(
-    keys: AwsKeys, scope: Scope, date: str, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
+    keys: AwsKeys, scope: AwsScope, date: str, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
 ) -> tuple[tuple[str, str], ...]:
     """The headers to send beside `headers` (lower-case names): the date, the token of a session, and the signature of all. `url`
     is whole, as it is sent; `date` is that of `amz_date`."""

@@ -7,9 +7,9 @@ import re
 from html import unescape
 from urllib.parse import urlencode
 
-from smg_core.credentials.aws.documents import ending_of, granted_keys
+from smg_core.credentials.aws.documents import granted_keys
 from smg_core.credentials.aws.sigv4 import AwsKeys
-from smg_core.credentials.granted import Granted
+from smg_core.credentials.renewal.granted import Granted, ending_of
 
 __all__ = ["STS_HEADERS", "assume_role", "assume_role_with_token", "keys_of_answer", "sts_url"]
 

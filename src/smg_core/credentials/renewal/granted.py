@@ -4,11 +4,12 @@ Decides these times from the time at which it ends. Pure. Above: renewed, and al
 """
 
 import math
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 import attrs
 
-__all__ = ["AWAITED_S", "RENEWED_S", "Granted", "granted_until", "sendable_key"]
+__all__ = ["AWAITED_S", "RENEWED_S", "Granted", "ending_of", "granted_until", "sendable_key"]
 
 T = TypeVar("T")
 
@@ -46,3 +47,12 @@ def sendable_key(text: str) -> str:
     if not all("!" <= each <= "~" or each == " " for each in key):
         raise ValueError("it has characters that no header can carry")
     return key
+
+
+def ending_of(text: str) -> float:
+    """The seconds since the Unix epoch of a time in ISO 8601. Raises ValueError."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("the time at which the credential ends is none") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smg_core.clock import Clock, SystemClock
-from smg_core.credentials.granted import Granted, sendable_key
-from smg_core.credentials.programs import output_of
-from smg_core.credentials.renewed import Renewed
+from smg_core.credentials.renewal.granted import Granted, sendable_key
+from smg_core.credentials.renewal.programs import output_of
+from smg_core.credentials.renewal.renewed import Renewed
 from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.regular_files import read_regular
 

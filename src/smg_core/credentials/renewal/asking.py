@@ -6,6 +6,9 @@ cloud's own network may be asked here and nowhere else. Above: the chains of AWS
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -58,6 +61,19 @@ class TokenAsker:
     timeout_s: float = 5.0
     tries: int = 3
     resolve: Resolver = resolve_host
+
+    def reaching(self, url: str) -> "TokenAsker":
+        """The same, which may also ask the agent at `url`, that the environment of this process names, where it is one of this
+        machine or of its own network link."""
+        host = urlsplit(url).hostname or ""
+        try:
+            near = ip_address(host).is_link_local or ip_address(host).is_loopback
+        except ValueError:
+            near = False
+        if not near:
+            return self
+        hosts = (self.metadata.hosts or frozenset()) | {host}
+        return attrs.evolve(self, metadata=replace(self.metadata, hosts=hosts, private=self.metadata.private | {host}))
 
     async def ask(
         self, method: str, url: str, *, headers: Sequence[tuple[str, str]] = (), body: bytes = b""

@@ -6,9 +6,9 @@ Each request is given the key that is there when it is sent. Above: opening. Bel
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
-from smg_core.credentials.renewed import Renewed
+from smg_core.credentials.renewal.renewed import Renewed
 
-__all__ = ["KeySigner", "RenewingSigner", "SentFields"]
+__all__ = ["RenewedKeySigner", "RenewingSigner", "SentFields"]
 
 SentFields = Sequence[tuple[str, str]]
 """Header fields: names in lower case, each with its value."""
@@ -32,7 +32,7 @@ class RenewingSigner(Protocol):
         ...
 
 
-class KeySigner:
+class RenewedKeySigner:
     """`source` in the header `header`, behind `scheme` ("Bearer") where there is one; `beside` are sent with it."""
 
     def __init__(self, source: Renewed[str], header: str, scheme: str = "", beside: SentFields = ()) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from smg_core.clock import Clock, SystemClock
-from smg_core.credentials.granted import Granted
+from smg_core.credentials.renewal.granted import Granted
 from smg_core.errors import CredentialFailed, SmgError
 
 __all__ = ["PAUSE_S", "Renewed"]
