@@ -50,9 +50,11 @@ TIERS: tuple[str, ...] = (
     """,
     "credentials.aws credentials.entra credentials.google engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
-        credentials discovery engines.vendors.bedrock engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
-        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
+        credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
+        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
+        pipeline.fit routing smg_simulator.codecs
     """,
+    "engines.vendors.bedrock",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
@@ -85,6 +87,7 @@ LAZY_TABLES = frozenset(
             "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",
+            "engines.kinds.providers",
             "history.opening",
             "history.sql.version",
             "ledger.opening",

@@ -5,7 +5,7 @@ Pure. Above: the formats, which note what they leave out. Below: errors.
 
 from smg_core.errors import UnsupportedParameter
 
-__all__ = ["Losses", "refused"]
+__all__ = ["Losses", "not_for"]
 
 
 class Losses:
@@ -21,7 +21,7 @@ class Losses:
         self.found.setdefault(concept, what)
 
 
-def refused(param: str, provider: str, why: str = "its API has no way to say it") -> UnsupportedParameter:
+def not_for(param: str, provider: str, why: str = "its API has no way to say it") -> UnsupportedParameter:
     """The error for what a provider cannot be asked; `param` is its path in a `GenerationRequest`."""
     return UnsupportedParameter(
         f"'{param}' cannot be honoured by this model's provider, {provider}: {why}.", param=param

@@ -21,7 +21,7 @@ from smg_core.engines.vendors.failures import (
 )
 from smg_core.errors import EngineRejected, EngineStalled, PayloadTooLarge, PromptTooLong, SmgError, WorkerBusy
 
-__all__ = ["Refusal", "RefusalClass", "cleaned", "error_of", "seconds_of"]
+__all__ = ["RefusalClass", "SaidRefusal", "cleaned", "error_of", "span_seconds", "waited"]
 
 RefusalClass = Literal[
     "rejected",
@@ -81,7 +81,7 @@ _SHOWN = 400  # characters of a provider's sentence that a client is told
 
 
 @attrs.frozen
-class Refusal:
+class SaidRefusal:
     """What a provider has said: `status`, its own word for the class where it has one, its text, and the seconds to wait."""
 
     status: int
@@ -105,26 +105,26 @@ def cleaned(text: str) -> str:
     return text[:_SHOWN]
 
 
-def error_of(refusal: Refusal) -> SmgError:
+def error_of(refusal: SaidRefusal) -> SmgError:
     """The error to raise for a refusal."""
     raw = one_line(": ".join(each for each in (refusal.words, refusal.text) if each))
     detail = f"HTTP status {refusal.status}{f': {raw}' if raw else ''}"
     return _MAKERS[refusal.kind](refusal, detail, raw)
 
 
-def _told(kind: type[SmgError], sentence: str) -> Callable[[Refusal, str, str], SmgError]:
+def _told(kind: type[SmgError], sentence: str) -> Callable[[SaidRefusal, str, str], SmgError]:
     """Makes errors that tell the client nothing of the provider's text."""
 
-    def made(refusal: Refusal, detail: str, raw: str) -> SmgError:
+    def made(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
         return kind(sentence, detail=detail, said=raw, retry_after=refusal.wait)
 
     return made
 
 
-def _quoted(kind: type[SmgError], sentence: str) -> Callable[[Refusal, str, str], SmgError]:
+def _quoted(kind: type[SmgError], sentence: str) -> Callable[[SaidRefusal, str, str], SmgError]:
     """Makes errors that quote the provider's cleaned text, which says what is wrong with the request."""
 
-    def made(refusal: Refusal, detail: str, raw: str) -> SmgError:
+    def made(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
         said = cleaned(refusal.text)
         if not said:
             return kind(f"{sentence}.", detail=detail, said=raw)
@@ -133,7 +133,7 @@ def _quoted(kind: type[SmgError], sentence: str) -> Callable[[Refusal, str, str]
     return made
 
 
-def _too_long(refusal: Refusal, detail: str, raw: str) -> SmgError:
+def _too_long(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
     for pattern in _NUMBERS:
         if (found := pattern.search(refusal.text)) is not None:
             error = PromptTooLong(int(found[1]), 0, int(found[2]))
@@ -144,12 +144,12 @@ def _too_long(refusal: Refusal, detail: str, raw: str) -> SmgError:
     return made
 
 
-_MAKERS: Mapping[RefusalClass, Callable[[Refusal, str, str], SmgError]] = {
+_MAKERS: Mapping[RefusalClass, Callable[[SaidRefusal, str, str], SmgError]] = {
     "rejected": _quoted(EngineRejected, "The provider rejected the request"),
     "too_long": _too_long,
     "too_large": _told(PayloadTooLarge, "The request is larger than the provider takes."),
-    "filtered": _quoted(ContentFiltered, "The provider's filter of contents refused the request"),
-    "credentials": _told(ProviderRefused, "The provider refused the gateway's own credentials."),
+    "filtered": _quoted(ContentFiltered, "The provider's filter of contents not_for the request"),
+    "credentials": _told(ProviderRefused, "The provider not_for the gateway's own credentials."),
     "unfunded": _told(ProviderUnfunded, "The gateway's quota at the provider is used up."),
     "limited": _told(ProviderLimited, "The provider takes no more requests for now."),
     "overloaded": _told(WorkerBusy, "The provider has no room for the request."),
@@ -161,7 +161,7 @@ _MAKERS: Mapping[RefusalClass, Callable[[Refusal, str, str], SmgError]] = {
 _TIMED = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 
 
-def seconds_of(text: str) -> float | None:
+def span_seconds(text: str) -> float | None:
     """A span of time as providers write it: seconds ("46"), or with units ("6m0s", "46s", "20ms"). None for anything else."""
     text = text.strip()
     if re.fullmatch(r"\d{1,9}(?:\.\d+)?", text):
@@ -170,3 +170,11 @@ def seconds_of(text: str) -> float | None:
     if found is None or not any(found.groups()):
         return None
     return sum(float(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1, 0.001), strict=True))
+
+
+def waited(headers: Mapping[str, str]) -> float | None:
+    """The seconds that an answer's headers, with lower-cased names, ask to wait; None where they do not. Dates are not read."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if (found := span_seconds(headers.get(name, ""))) is not None:
+            return found * unit
+    return None
