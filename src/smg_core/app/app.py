@@ -55,6 +55,7 @@ EXPOSED = (
     "x-should-retry",
     "x-smg-explain",
     "x-smg-format-violation",
+    "x-smg-lossy",
     "x-smg-migrated",
 )
 """The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""

@@ -5,7 +5,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -37,7 +37,10 @@ MIGRATED = b"x-smg-migrated"
 VIOLATION = b"x-smg-format-violation"
 NOT_OFFERED = b"x-smg-not-offered"
 """The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
+LOSSY = b"x-smg-lossy"
+"""What of the request the provider that answers was not told, or was told otherwise: "name=what was done" of each."""
 LONGEST_VIOLATION = 200
+_LONGEST_LOSSES = 1000
 
 
 async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awaitable[GenerationRequest]]) -> D:
@@ -70,6 +73,7 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
+                head.extend(_lossy(trace.losses))
                 opening = [_content_type(streamed.content_type), *STREAM_HEADERS, *head]
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
@@ -83,6 +87,7 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(services, trace, prompts))
+        head.extend(_lossy(trace.losses))
         if trace.attempts > 1 or trace.violations:
             head.extend(_unlike_others(trace))
         if api.memory is not None:
@@ -104,6 +109,13 @@ def _unlike_others(trace: Trace) -> Iterator[Header]:
     if (broken := trace.last(FormatViolation)) is not None:
         told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
         yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
+
+
+def _lossy(losses: Mapping[str, str]) -> Iterator[Header]:
+    """The header that names losses, if there are any."""
+    if losses:
+        told = "; ".join(f"{name}={what}" for name, what in losses.items())
+        yield LOSSY, told[:_LONGEST_LOSSES].encode("ascii", "replace")
 
 
 def _started(request: GenerationRequest, api: str, trace: Trace, services: Services) -> RequestStarted:

@@ -20,7 +20,6 @@ from smg_core.json_types import Json
 from smg_core.request import (
     EFFORT_TOKENS,
     Audio,
-    CustomTool,
     File,
     FunctionTool,
     GenerationRequest,
@@ -77,7 +76,6 @@ FIELDS = WrittenFields(
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
         FunctionTool: frozenset(FunctionTool.__struct_fields__),
-        CustomTool: frozenset(),
         Message: frozenset({"role", "parts"}),
         Text: frozenset({"text", "cache"}),
         Image: frozenset({"source", "detail", "cache"}),

@@ -56,28 +56,28 @@ def named_facts(model: str) -> ModelFacts:
     return ModelFacts()
 
 
-class _Support(Struct):
+class _Support(Struct, frozen=True):
     supported: bool = False
 
 
-class _ThinkingTypes(Struct):
+class _ThinkingTypes(Struct, frozen=True):
     adaptive: _Support = _Support()
     enabled: _Support = _Support()
     disabled: _Support = _Support(True)
 
 
-class _Thinking(Struct):
+class _Thinking(Struct, frozen=True):
     supported: bool = False
     types: _ThinkingTypes = _ThinkingTypes()
 
 
-class _Capabilities(Struct):
+class _Capabilities(Struct, frozen=True):
     thinking: _Thinking = _Thinking()
     structured_outputs: _Support = _Support()
     effort: dict[str, _Support | bool | None] = {}
 
 
-class _Model(Struct):
+class _Model(Struct, frozen=True):
     id: str
     max_input_tokens: int | None = None
     max_tokens: int | None = None

@@ -30,11 +30,11 @@ _NEWEST, _SAMPLED = "2026-10-21", "2023-06-01"
 _COUNTED = frozenset({"messages", "model", "system", "tools", "tool_choice", "thinking", "output_config"})
 
 
-class _Refused(Struct):
+class _Refused(Struct, frozen=True):
     error: ClaudeErrorWire = ClaudeErrorWire()
 
 
-class _Counted(Struct):
+class _Counted(Struct, frozen=True):
     input_tokens: int
 
 

@@ -61,7 +61,7 @@ class ClaudeDeltaWire(Struct, gc=False):
     stop_sequence: str | None = None
 
 
-class ClaudeErrorWire(Struct, gc=False):
+class ClaudeErrorWire(Struct, frozen=True, gc=False):
     type: str = ""
     message: str = ""
     details: dict[str, Any] | None = None

@@ -1,0 +1,192 @@
+"""Every public API before every outside provider: each case is answered in the client's own API, or refused by name."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.providers.answers import ERRORS, FORMATS, KEY, SIGNATURE, Format, script
+from tests.providers.client_apis import APIS, ClientApi
+from tests.providers.fake import FakeProvider, providing
+
+from smg_core import Config, Gateway
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+CALL = ("get_weather", {"city": "Paris"})
+FINISHES = {
+    "Chat Completions": {"text": "stop", "tool": "tool_calls", "length": "length", "refusal": "stop"},
+    "Messages": {"text": "end_turn", "tool": "tool_use", "length": "max_tokens", "refusal": "refusal"},
+    "Responses": {"text": "completed", "tool": "completed", "length": "max_output_tokens", "refusal": "completed"},
+    "generateContent": {"text": "STOP", "tool": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"},
+    "Interactions": {"text": "completed", "tool": "requires_action", "length": "incomplete", "refusal": "completed"},
+}
+STATUSES = {
+    "rejected": 400,
+    "too_long": 400,
+    "credentials": 502,
+    "unfunded": 429,
+    "limited": 429,
+    "overloaded": 503,
+    "late": 504,
+    "failed": 502,
+    "no_model": 404,
+}
+OF_MESSAGES = {"unfunded": 402, "overloaded": 529}
+
+
+@attrs.frozen
+class House:
+    """A gateway before one provider."""
+
+    http: httpx.AsyncClient
+    provider: FakeProvider
+    form: Format
+
+    def says(self, case: str) -> None:
+        self.provider.script = script(self.form, case)
+        self.provider.heard.clear()
+
+    async def ask(self, api: ClientApi, body: dict[str, Any], *, stream: bool = False) -> httpx.Response:
+        path, sent = api.asked(body, stream=stream)
+        return await self.http.post(path, json=sent)
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
+    form = FORMATS[request.param]
+    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0))
+    async with providing(script(form, "text")) as provider:
+        headers = (("authorization", f"Bearer {KEY}"),)
+        spec = WorkerSpec(provider.url, dialect=form.kind, model=form.model, headers=headers)
+        config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
+        async with Gateway([spec], config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
+                yield House(http, provider, form)
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> ClientApi:
+    return APIS[request.param]
+
+
+def name_of(api: ClientApi) -> str:
+    return next(name for name, each in APIS.items() if each is api)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_text_is_told(house: House, api: ClientApi, stream: bool) -> None:
+    house.says("text")
+
+    answer = await house.ask(api, api.body("text"), stream=stream)
+
+    assert answer.status_code == 200, answer.text
+    assert (api.pieces(answer.content) if stream else api.text(answer.json())) == "Hello"
+    name, value = house.form.key
+    assert [each.headers.get(name) for each in house.provider.asked] == [value]
+    assert KEY not in answer.text
+
+
+@pytest.mark.parametrize("case", ["tool", "forced", "parallel"])
+async def test_calls_are_told(house: House, api: ClientApi, case: str) -> None:
+    house.says("tool" if case == "forced" else case)
+
+    answer = await house.ask(api, api.body(case))
+
+    assert answer.status_code == 200, answer.text
+    expected = [CALL, ("get_weather", {"city": "Rome"})] if case == "parallel" else [CALL]
+    assert api.calls(answer.json()) == expected
+    streamed = await house.ask(api, api.body(case), stream=True)
+    assert streamed.status_code == 200
+    assert "Paris" in streamed.text
+
+
+async def test_an_answer_of_a_schema_is_told(house: House, api: ClientApi) -> None:
+    house.says("json")
+
+    answer = await house.ask(api, api.body("json"))
+
+    assert answer.status_code == 200, answer.text
+    assert api.text(answer.json()) == '{"city":"Paris"}'
+    assert "additionalProperties" in house.provider.asked[0].body.decode()
+
+
+async def test_a_picture_is_sent(house: House, api: ClientApi) -> None:
+    house.says("text")
+
+    answer = await house.ask(api, api.body("picture"))
+
+    assert answer.status_code == 200, answer.text
+    assert "iVBORw0KGgo" in house.provider.asked[0].body.decode()
+
+
+@pytest.mark.parametrize("case", ["text", "tool", "length", "refusal"])
+async def test_why_an_answer_ended_is_told(house: House, api: ClientApi, case: str) -> None:
+    house.says(case)
+
+    answer = await house.ask(api, api.body(case))
+
+    assert answer.status_code == 200, answer.text
+    assert api.finish(answer.json()) == FINISHES[name_of(api)][case]
+
+
+@pytest.mark.parametrize("case", ["thinking_tool"])
+async def test_signed_reasoning_goes_back_as_it_came(house: House, api: ClientApi, case: str) -> None:
+    house.says(case)
+    body = api.body(case)
+    answer = await house.ask(api, body)
+    assert answer.status_code == 200, answer.text
+    assert api.calls(answer.json()) == [CALL]
+    assert SIGNATURE not in answer.text
+    house.says("text")
+
+    again = await house.ask(api, api.again(body, answer.json()))
+
+    assert again.status_code == 200, again.text
+    assert "x-smg-lossy" not in again.headers or "reasoning" not in again.headers["x-smg-lossy"]
+    assert SIGNATURE in house.provider.asked[0].body.decode()
+    assert "sunny" in house.provider.asked[0].body.decode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_is_cut_off_is_an_error(house: House, api: ClientApi, stream: bool) -> None:
+    house.says("cut")
+
+    answer = await house.ask(api, api.body("text"), stream=stream)
+
+    if stream:
+        assert answer.status_code == 200
+        assert api.pieces(answer.content) == "Hel"
+        assert "error" in answer.text
+    else:
+        assert answer.status_code in (502, 503), answer.text
+
+
+@pytest.mark.parametrize("case", ERRORS)
+async def test_a_refusal_is_told_in_the_clients_own_words(house: House, api: ClientApi, case: str) -> None:
+    house.says(case)
+
+    answer = await house.ask(api, api.body("text"))
+
+    expected = STATUSES[case]
+    if name_of(api) == "Messages":
+        expected = OF_MESSAGES.get(case, expected)
+    assert answer.status_code == expected, answer.text
+    assert api.error(answer.json())
+    assert "internal.example" not in answer.text
+    assert case != "limited" or answer.headers["retry-after"] == "7"
+
+
+async def test_what_a_provider_is_not_told_is_named_in_the_head(house: House) -> None:
+    house.says("text")
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "reasoning_content": "Hm"}]
+    body = {"model": "m", "messages": [*turns, {"role": "user", "content": "And?"}]}
+
+    for stream in (False, True):
+        answer = await house.http.post("/v1/chat/completions", json={**body, "stream": stream})
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-smg-lossy"].startswith("reasoning=left out"), answer.headers
