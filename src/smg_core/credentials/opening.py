@@ -12,9 +12,10 @@ import attrs
 
 from smg_core.clock import SystemClock
 from smg_core.credentials.renewal.asking import TokenAsker
-from smg_core.credentials.renewal.fields import RenewedKeySigner, RenewingSigner, SentFields
+from smg_core.credentials.renewal.fields import KeySigner
 from smg_core.credentials.renewal.keys import environment_key, key_source
 from smg_core.credentials.renewal.renewed import Renewed
+from smg_core.credentials.renewal.signing import SentFields, Signer
 from smg_core.engines.connections.credential import CredentialSpec
 
 __all__ = ["ProviderWants", "open_signer"]
@@ -36,7 +37,7 @@ class ProviderWants:
 
 @attrs.define
 class _Shared:
-    signer: RenewingSigner
+    signer: Signer
     users: int = 0
 
 
@@ -73,7 +74,7 @@ class _SharedSigner:
             await self._signer.close()
 
 
-def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker | None = None) -> RenewingSigner:
+def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker | None = None) -> Signer:
     """The signer of a credential for a provider that wants it so; whoever opens it closes it. `asker` asks for tokens. Raises
     ValueError for a credential that makes no sense, or that this provider does not take."""
     spec.check()
@@ -86,9 +87,9 @@ def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker
     return _SharedSigner(key, shared)
 
 
-def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
+def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> Signer:
     if spec.kind == "key":
-        return RenewedKeySigner(key_source(spec), wants.header, wants.scheme)
+        return KeySigner(key_source(spec), wants.header, wants.scheme)
     if spec.kind == "aws":
         return _aws_signer(spec, wants, asker)
     scope = spec.scope or wants.scope
@@ -97,15 +98,15 @@ def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> Re
     return _google_signer(spec, scope, asker) if spec.kind == "google" else _entra_signer(spec, scope, asker)
 
 
-def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> RenewingSigner:
+def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> Signer:
     """A signer for AWS, or a key of Bedrock's where there is one."""
     service, region = spec.service or wants.service, wants.region or _region()
     if not service:
         raise ValueError("credential: a credential of kind aws is of no use to this provider")
     if spec.key or spec.env or spec.file or spec.command:
-        return RenewedKeySigner(key_source(spec), "authorization", "Bearer")
+        return KeySigner(key_source(spec), "authorization", "Bearer")
     if os.environ.get(_BEDROCK_KEY) and not spec.profile and not spec.role:
-        return RenewedKeySigner(environment_key(_BEDROCK_KEY), "authorization", "Bearer")
+        return KeySigner(environment_key(_BEDROCK_KEY), "authorization", "Bearer")
     if not region:
         raise ValueError("region is missing: neither the entry of the worker nor AWS_REGION has one")
     from smg_core.credentials.aws.chain import AwsChain
@@ -127,7 +128,7 @@ def _aws_signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -
     return AwsSigner(Renewed(name, chain.fetch, clock=clock), AwsScope(region, service), clock=clock)
 
 
-def _google_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> RenewingSigner:
+def _google_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Signer:
     from smg_core.credentials.google.chain import GoogleChain
 
     if spec.key or spec.env or spec.command:
@@ -135,10 +136,10 @@ def _google_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Renew
     clock = SystemClock()
     chain = GoogleChain(os.environ, Path.home(), asker, clock, file=spec.file, scope=scope, timeout_s=spec.timeout_s)
     beside = (("x-goog-user-project", spec.project),) if spec.project else ()
-    return RenewedKeySigner(Renewed("of Google", chain.fetch, clock=clock), "authorization", "Bearer", beside)
+    return KeySigner(Renewed("of Google", chain.fetch, clock=clock), "authorization", "Bearer", beside)
 
 
-def _entra_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> RenewingSigner:
+def _entra_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Signer:
     from smg_core.credentials.entra.chain import EntraChain
 
     clock = SystemClock()
@@ -153,7 +154,7 @@ def _entra_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Renewi
         secret=key_source(spec, clock=clock) if with_secret else None,
         managed=spec.managed,
     )
-    return RenewedKeySigner(Renewed("of Entra ID", chain.fetch, clock=clock), "authorization", "Bearer")
+    return KeySigner(Renewed("of Entra ID", chain.fetch, clock=clock), "authorization", "Bearer")
 
 
 def _region() -> str:

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from tests.gateway.conftest import eventually
 
-from smg_core.credentials.renewal.fields import RenewedKeySigner
+from smg_core.credentials.renewal.fields import KeySigner
 from smg_core.credentials.renewal.granted import Granted, granted_until
 from smg_core.credentials.renewal.keys import key_source
 from smg_core.credentials.renewal.programs import output_of
@@ -34,23 +34,23 @@ class Hand:
         return self.now
 
 
-async def sent(signer: RenewedKeySigner) -> str:
+async def sent(signer: KeySigner) -> str:
     """The key that the next request is sent with."""
     given = signer.authorise("POST", "https://vendor.example/v1", (), b"")
     fields = given if not hasattr(given, "__await__") else await given
     return dict(fields)["authorization"]  # type: ignore[arg-type]
 
 
-def held(signer: RenewedKeySigner) -> str:
+def held(signer: KeySigner) -> str:
     """The key that a request is sent with which does not wait."""
     given = signer.authorise("POST", "https://vendor.example/v1", (), b"")
     assert not hasattr(given, "__await__")
     return dict(given)["authorization"]  # type: ignore[arg-type]
 
 
-def signer_of(spec: CredentialSpec, clock: Hand) -> RenewedKeySigner:
+def signer_of(spec: CredentialSpec, clock: Hand) -> KeySigner:
     spec.check()
-    return RenewedKeySigner(key_source(spec, clock=clock), "authorization", "Bearer")
+    return KeySigner(key_source(spec, clock=clock), "authorization", "Bearer")
 
 
 async def test_a_key_of_the_environment_is_sent_and_looked_up_again_when_it_is_refused(
@@ -210,7 +210,7 @@ async def test_a_key_that_is_refused_twice_is_not_asked_for_without_end() -> Non
     async def fetch() -> Granted[str]:
         return Granted("revoked")
 
-    signer = RenewedKeySigner(Renewed("revoked", fetch, clock=Hand()), "x-api-key")
+    signer = KeySigner(Renewed("revoked", fetch, clock=Hand()), "x-api-key")
     fields = await signer.authorise("POST", "https://vendor.example", (), b"")  # type: ignore[misc]
     assert signer.refused(fields, 401, {}, b"")
     again = await signer.authorise("POST", "https://vendor.example", (), b"")  # type: ignore[misc]
@@ -240,7 +240,7 @@ def test_no_way_to_print_a_credential_shows_it(field: str) -> None:
     for text in (repr(spec), str(spec), f"{spec}", f"{spec!r}", repr([spec]), repr(spec.__rich_repr__())):
         assert "s3cret" not in text
     assert "s3cret" not in repr(Granted("s3cret"))
-    assert "s3cret" not in repr(RenewedKeySigner(key_source(spec), "x-api-key"))
+    assert "s3cret" not in repr(KeySigner(key_source(spec), "x-api-key"))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.credentials.aws.sigv4 import AwsKeys, AwsScope, amz_date, sign
-from smg_core.credentials.renewal.fields import SentFields
 from smg_core.credentials.renewal.renewed import Renewed
+from smg_core.credentials.renewal.signing import SentFields
 
 __all__ = ["AwsSigner", "clock_error"]
 

@@ -3,36 +3,17 @@
 Each request is given the key that is there when it is sent. Above: opening. Below: renewed.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Mapping
 
 from smg_core.credentials.renewal.renewed import Renewed
+from smg_core.credentials.renewal.signing import SentFields
 
-__all__ = ["RenewedKeySigner", "RenewingSigner", "SentFields"]
+__all__ = ["KeySigner", "Unsigned"]
 
-SentFields = Sequence[tuple[str, str]]
-"""Header fields: names in lower case, each with its value."""
 _REFUSALS = frozenset({401, 403})
 
 
-class RenewingSigner(Protocol):
-    """Gives each request the headers that prove who sends it, and learns from refusals."""
-
-    def authorise(self, method: str, url: str, headers: SentFields, body: bytes) -> SentFields | Awaitable[SentFields]:
-        """The headers to send beside `headers`, at once or when awaited. Raises CredentialFailed."""
-        ...
-
-    def refused(self, sent: SentFields, status: int, headers: Mapping[str, str], body: bytes) -> bool:
-        """A provider has answered with an error to a request with the headers `sent`, which `authorise` gave. Returns whether it
-        was the credential, and another one, or a signature by another clock, is sent when `authorise` is asked again."""
-        ...
-
-    async def close(self) -> None:
-        """Ask for no more credentials."""
-        ...
-
-
-class RenewedKeySigner:
+class KeySigner:
     """`source` in the header `header`, behind `scheme` ("Bearer") where there is one; `beside` are sent with it."""
 
     def __init__(self, source: Renewed[str], header: str, scheme: str = "", beside: SentFields = ()) -> None:
@@ -62,3 +43,16 @@ class RenewedKeySigner:
 
     def _fields(self, key: str) -> SentFields:
         return ((self._header, f"{self._prefix}{key}"), *self._beside)
+
+
+class Unsigned:
+    """No credential: the headers of the worker are all that is sent."""
+
+    def authorise(self, method: str, url: str, headers: SentFields, body: bytes) -> SentFields:
+        return ()
+
+    def refused(self, sent: SentFields, status: int, headers: Mapping[str, str], body: bytes) -> bool:
+        return False
+
+    async def close(self) -> None:
+        """There is nothing to end."""

@@ -8,38 +8,82 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from smg_core.engines.base import Engine
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.http.address import HTTP_SCHEMES, HttpAddress
 from smg_core.engines.kinds.kind import EngineKind, EnginePlace
 
 if TYPE_CHECKING:
+    from smg_core.credentials.renewal.signing import Signer
     from smg_core.engines.vendors.wire_format import WireFormat
 
-__all__ = ["PROVIDER_KINDS", "provider_kind"]
+__all__ = ["PROVIDER_KINDS", "provider_kind", "signer_of"]
 
 _BEARER = "bearer "
 
 
-def provider_kind(name: str, wire: "Callable[[], WireFormat]", key_header: str) -> EngineKind:
-    """The row of a provider's wire format. `key_header` is the header in which it wants an API key."""
+def provider_kind(
+    name: str,
+    wire: "Callable[[], WireFormat]",
+    key_header: str,
+    *,
+    check: Callable[[EnginePlace], None] | None = None,
+    service: str = "",
+    scope: str = "",
+) -> EngineKind:
+    """The row of a provider's wire format. `key_header` is the header in which it wants an API key; `service` is the name that is
+    signed for it with AWS's keys, and `scope` what a token of Google's or Entra's has to be for."""
 
     def opened(place: EnginePlace) -> Engine:
         from smg_core.engines.vendors.engine import ProviderEngine
-        from smg_core.engines.vendors.signing import KeySigner, bearer
 
-        key, headers = _key_of(place)
-        signer = bearer(lambda: key) if key_header == "authorization" else KeySigner(key_header, lambda: key)
+        signer, headers = signer_of(place, key_header, service=service, scope=scope)
         return ProviderEngine(
             place.url,
             wire(),
             signer,
-            model=place.model,
+            model=place.vendor_model or place.model,
             headers=headers,
             tls=place.tls or (place.usual_tls if HttpAddress.parse(place.url).secure else None),
             limits=place.limits,
             connect_timeout=place.connect_timeout,
         )
 
-    return EngineKind(name, HTTP_SCHEMES, open=opened, check=_check, unnamed="never")
+    def checked(place: EnginePlace) -> None:
+        _check(place)
+        if service:
+            _check_region(place)
+
+    return EngineKind(name, HTTP_SCHEMES, open=opened, check=check or checked, unnamed="never")
+
+
+def signer_of(
+    place: EnginePlace, key_header: str, *, service: str = "", scope: str = ""
+) -> "tuple[Signer, tuple[tuple[str, str], ...]]":
+    """The signer of a worker's credential, or of the API key among its headers, and the other headers."""
+    from smg_core.credentials.opening import ProviderWants, open_signer
+    from smg_core.credentials.renewal.fields import Unsigned
+
+    key, headers = _key_of(place)
+    spec = place.credential or (CredentialSpec(key=key) if key else None)
+    if spec is None:
+        return Unsigned(), headers
+    scheme = "Bearer" if key_header == "authorization" else ""
+    region = place.region or _region_in(place.url)
+    return open_signer(spec, ProviderWants(key_header, scheme, service, region, scope)), headers
+
+
+def _check_region(place: EnginePlace) -> None:
+    spec = place.credential
+    if spec is None or spec.kind != "aws" or spec.key or spec.env or spec.file or spec.command:
+        return
+    if not place.region and not _region_in(place.url):
+        raise ValueError(f"worker {place.label!r} names no region, for which its requests are signed")
+
+
+def _region_in(url: str) -> str:
+    """The region that a host of AWS names, "" where it names none."""
+    parts = HttpAddress.parse(url).host.split(".")
+    return parts[1] if len(parts) > 2 and parts[0].startswith("bedrock") else ""
 
 
 def _key_of(place: EnginePlace) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -67,5 +111,21 @@ def _anthropic() -> "WireFormat":
     return MessagesFormat()
 
 
-PROVIDER_KINDS: tuple[EngineKind, ...] = (provider_kind("anthropic", _anthropic, "x-api-key"),)
+def _converse() -> "WireFormat":
+    from smg_core.engines.vendors.bedrock.converse import ConverseFormat
+
+    return ConverseFormat()
+
+
+def _invoke() -> "WireFormat":
+    from smg_core.engines.vendors.bedrock.invoke import InvokeMessagesFormat
+
+    return InvokeMessagesFormat()
+
+
+PROVIDER_KINDS: tuple[EngineKind, ...] = (
+    provider_kind("anthropic", _anthropic, "x-api-key"),
+    provider_kind("bedrock", _converse, "authorization", service="bedrock"),
+    provider_kind("bedrock-anthropic", _invoke, "authorization", service="bedrock"),
+)
 """The built-in kinds of providers."""

@@ -1,7 +1,7 @@
 """What the readers of Bedrock's streams have alike: messages of AWS's event stream in, our events out, and no error raised.
 
-A message that is an exception is an error inside an answer of status 200. Pure. Above: converse_events, invoke. Below: event_stream,
-refusals.
+A message that is an exception is an error inside an answer of status 200. Pure. Above: converse_events, invoke. Below:
+event_stream, refusals.
 """
 
 from smg_core.engines.settings import EnginesConfig

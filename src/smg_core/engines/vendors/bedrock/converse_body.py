@@ -270,9 +270,7 @@ def _tools(
     if len(choice.names) > 1 or (choice.names and choice.mode == "auto"):
         losses.note("allowed_tools", "only these tools are sent")
         allowed = {(key.name, key.namespace) for key in choice.names}
-        sent = tuple(
-            each for each in sent if isinstance(each, FunctionTool) and (each.name, each.namespace) in allowed
-        )
+        sent = tuple(each for each in sent if isinstance(each, FunctionTool) and (each.name, each.namespace) in allowed)
     specs = [spec for at, each in enumerate(sent) for spec in _tool(each, family, names, losses, f"tools[{at}]")]
     thinks = own.get("thinking", {}).get("type") in ("enabled", "adaptive")
     return {"tools": specs, **_demanded(choice, family, names, own, thinks=thinks)}

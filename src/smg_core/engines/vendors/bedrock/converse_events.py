@@ -1,7 +1,7 @@
 """The stream of a Converse answer as our events.
 
-Decides what each event means. A block of text or of reasoning begins with its first piece. The answer is whole when its end and its
-counts have come; a stream without both was cut off. Pure. Above: converse. Below: answer, converse_wire.
+Decides what each event means. A block of text or of reasoning begins with its first piece. The answer is whole when its end and
+its counts have come; a stream without both was cut off. Pure. Above: converse. Below: answer, converse_wire.
 """
 
 from collections.abc import Mapping
@@ -149,7 +149,7 @@ class ConverseDecoder(BedrockAnswer):
             raise EngineGarbled("The provider ended its answer without a reason.", detail="metadata came first")
         malformed = self._said == "malformed_tool_use"
         cut = malformed or (
-            self._reason in _CUTTING and self._block.kind != "" or bool(self._block.calls and not self._block.whole)
+            (self._reason in _CUTTING and self._block.kind != "") or bool(self._block.calls and not self._block.whole)
         )
         self._block.end(events, cut=cut)
         self.done = True

@@ -1,7 +1,7 @@
 """The messages of a `GenerationRequest` as the turns of a Converse body.
 
-Decides how each part is written, and what stands where: neighbours of one role are joined, results of tools come first in the turn
-after their calls, text without a letter is left out. Pure. Above: converse_body. Below: the shared modules of providers.
+Decides how each part is written, and what stands where: neighbours of one role are joined, results of tools come first in the
+turn after their calls, text without a letter is left out. Pure. Above: converse_body. Below: the shared modules of providers.
 """
 
 import re
@@ -249,8 +249,8 @@ class ConverseWriter:
         return document
 
     def _title(self, wanted: str | None) -> str:
-        """A name that the service takes, and that no other document of the request has: names may tell a model what to do, so they
-        are made of letters, digits and spaces."""
+        """A name that the service takes, and that no other document of the request has, of letters, digits and spaces: a name
+        may tell a model what to do."""
         name = " ".join(_UNNAMEABLE.sub(" ", wanted or "").split())[: _NAME_LENGTH - 5] or "document"
         if wanted is not None and name != wanted:
             self.losses.note("file_name", "of letters, digits and spaces")

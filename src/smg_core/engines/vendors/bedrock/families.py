@@ -14,8 +14,9 @@ __all__ = ["ModelFamily", "family_of"]
 class ModelFamily:
     """`claude` has the facts of a model of Anthropic's, None for others. `one_tool`: one tool can be demanded by name; `statuses`:
     results of tools say whether they failed; `caches`: marks for the cache are taken; `structured`: it is held to a schema;
-    `moving`: it takes clips and recordings; `top_k` is where that is written, and `effort` where the word for how much to reason
-    is, in the model's own fields ("" where it has none); `reasons`: it can be asked to reason."""
+    `moving`: it takes clips and recordings; `prefill`: a talk may end with the assistant; `sampling`: it takes temperature, top_p
+    and top_k. `top_k` and `effort` are where these are written in the model's own fields, () where it has none; `efforts` are
+    the words for how much to reason."""
 
     name: str
     claude: ModelFacts | None = None
@@ -42,9 +43,7 @@ _NOVA = ModelFamily(
     effort=("reasoningConfig", "maxReasoningEffort"),
     efforts=("low", "medium", "high"),
 )
-_OPEN_WEIGHTS = ModelFamily(
-    "gpt-oss", structured=True, effort=("reasoning_effort",), efforts=("low", "medium", "high")
-)
+_OPEN_WEIGHTS = ModelFamily("gpt-oss", structured=True, effort=("reasoning_effort",), efforts=("low", "medium", "high"))
 _DEEPSEEK = ModelFamily("deepseek", effort=("reasoning_effort",), efforts=("low", "medium", "high"))
 
 

@@ -1,7 +1,7 @@
 """Messages of Anthropic's models by InvokeModel, as a `WireFormat`: the body of Messages over AWS's event stream.
 
-Decides what differs from Messages elsewhere: the model is in the path, the version and the betas are in the body, and each message
-of the stream has one event in base64. Pure. Above: the rows of kinds. Below: the format of Messages, answer, refusals.
+Decides what differs from Messages elsewhere: the model is in the path, the version and the betas are in the body, and each
+message of the stream has one event in base64. Pure. Above: the rows of kinds. Below: the format of Messages, answer, refusals.
 """
 
 import base64
