@@ -671,6 +671,16 @@ CONSTANTS |= {
     "credentials.renewal.renewed.PAUSE_S": "how often a source that fails is asked; requests are refused meanwhile",
     **dict.fromkeys(
         (
+            f"engines.vendors.bedrock.converse_{name}"
+            for name in (
+                *("body._BREAKPOINTS", "body._HIGHEST_TEMPERATURE", "body._LEAST_BUDGET", "body._NAME_LENGTH"),
+                *("turns._ID_LENGTH", "turns._NAME_LENGTH"),
+            )
+        ),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (
             f"engines.vendors.bedrock.event_stream.{name}"
             for name in (
                 "MOST_HEADERS",

@@ -13,6 +13,8 @@ import msgspec
 from pydantic import TypeAdapter
 from tests.providers.fake import Heard, Said, sse
 
+from smg_core.engines.connections.credential import CredentialSpec
+
 __all__ = ["CASES", "ERRORS", "FORMATS", "Format", "script"]
 
 CASES = ("text", "tool", "parallel", "json", "length", "refusal", "thinking", "thinking_tool")
@@ -28,7 +30,8 @@ KEY = "secret-key-of-a-test"
 
 @attrs.frozen
 class Format:
-    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said."""
+    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `cut_at` is where
+    the text is cut, where that is not behind an event of text; `filtered`: what it declines is the word of a filter."""
 
     kind: str
     model: str
@@ -38,6 +41,10 @@ class Format:
     about: Callable[[str], Said]
     key: tuple[str, str]
     counted: Said | None = None
+    credential: CredentialSpec | None = None
+    content_type: str = "text/event-stream"
+    cut_at: int | None = None
+    filtered: bool = False
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:
@@ -51,7 +58,10 @@ def script(form: Format, case: str) -> Callable[[Heard], Said]:
         if case in form.errors:
             return form.errors[case]
         stream = form.streams["text" if case == "cut" else case]
-        return Said(stream, cut_at=stream.index(b"\n\n", stream.index(b"Hel")) + 2 if case == "cut" else None)
+        if case != "cut":
+            return Said(stream, kind=form.content_type)
+        after = form.cut_at or stream.index(b"\n\n", stream.index(b"Hel")) + 2
+        return Said(stream, kind=form.content_type, cut_at=after)
 
     return answer
 

@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from smg_core.engines.vendors.bedrock.converse_turns import PROVIDER, ConverseTurns, ConverseWriter, cache_point
-from smg_core.engines.vendors.bedrock.families import ModelFamily, family_of
+from smg_core.engines.vendors.bedrock.families import ModelFamily, bedrock_family
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames
@@ -20,7 +20,6 @@ from smg_core.engines.vendors.written_fields import WrittenFields
 from smg_core.request import (
     EFFORT_TOKENS,
     Audio,
-    CustomTool,
     File,
     FunctionTool,
     GenerationRequest,
@@ -66,7 +65,6 @@ FIELDS = WrittenFields(
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
         FunctionTool: frozenset({"name", "description", "parameters", "strict", "namespace", "cache"}),
-        CustomTool: frozenset(),
         Message: frozenset({"role", "parts"}),
         Text: frozenset({"text", "cache"}),
         Image: frozenset({"source", "detail", "cache"}),
@@ -91,7 +89,7 @@ class WrittenConverse:
 def write_converse(request: GenerationRequest, model: str, losses: Losses) -> WrittenConverse:
     """The body of `request` for `model`; what it loses is noted in `losses`. Raises UnsupportedParameter naming a field."""
     FIELDS.check(request, "")
-    family, names = family_of(model), SentNames(_NAME_LENGTH)
+    family, names = bedrock_family(model), SentNames(_NAME_LENGTH)
     turns = ConverseWriter(model, family, names, losses, FIELDS).write(request.messages)
     if turns.messages[-1]["role"] == "assistant":
         _continued(turns, family, len(request.messages) - 1)

@@ -144,10 +144,14 @@ class ConverseWriter:
                 else:
                     yield block
             return
+        plain = not any(isinstance(each, Reasoning) and each.carried for each in message.parts)
         for order, part in enumerate(message.parts):
             where = f"{at}.parts[{order}]"
             self.fields.check(part, where)
-            block = self._part(part, message.role, where)
+            if isinstance(part, Reasoning) and message.role == "assistant":
+                block = self._thought(part, plain=plain)
+            else:
+                block = self._part(part, message.role, where)
             if block is not None:
                 yield block
                 yield from self._mark(_mark_of(part))
@@ -168,8 +172,6 @@ class ConverseWriter:
             case Refusal() if assistant:
                 self.losses.note("refusal", "text")
                 return {"text": part.text} if part.text.strip() else None
-            case Reasoning() if assistant:
-                return self._thought(part)
             case Opaque() if assistant and part.kind in _THOUGHTS:
                 self.losses.note("reasoning", "left out, for another API has made it")
                 return None
@@ -181,12 +183,13 @@ class ConverseWriter:
                 return self._media(part, at)
         raise not_for(at, PROVIDER, "it has no place for such a part there")
 
-    def _thought(self, part: Reasoning) -> ProviderJson | None:
-        """The block as this model has made it; what another one has made is left out."""
+    def _thought(self, part: Reasoning, *, plain: bool) -> ProviderJson | None:
+        """The block as this model has made it; what another one has made is left out. `plain`: no block comes beside the text,
+        which would be the same reasoning."""
         original = carried_in(part)
         if original is not None and original.provider == PROVIDER and original.model == self.model:
             return {"reasoningContent": msgspec.json.decode(original.payload)}
-        if part.text or original is not None:
+        if (part.text and plain) or original is not None:
             self.losses.note("reasoning", "left out, for another model has made it")
         return None
 

@@ -13,12 +13,12 @@ __all__ = [
 ]
 
 
-class _ToolStart(Struct, rename="camel"):
+class _ToolStart(Struct, frozen=True, rename="camel"):
     tool_use_id: str
     name: str
 
 
-class _Start(Struct, rename="camel"):
+class _Start(Struct, frozen=True, rename="camel"):
     tool_use: _ToolStart | None = None
 
 
@@ -28,17 +28,17 @@ class ConverseBlockWire(Struct, rename="camel"):
     start: _Start = _Start()
 
 
-class _ToolInput(Struct):
+class _ToolInput(Struct, frozen=True):
     input: str = ""
 
 
-class _Thought(Struct, rename="camel"):
+class _Thought(Struct, frozen=True, rename="camel"):
     text: str | None = None
     signature: str | None = None
     redacted_content: str | None = None
 
 
-class _Delta(Struct, rename="camel"):
+class _Delta(Struct, frozen=True, rename="camel"):
     text: str | None = None
     tool_use: _ToolInput | None = None
     reasoning_content: _Thought | None = None

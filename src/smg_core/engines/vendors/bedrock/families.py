@@ -7,16 +7,16 @@ import attrs
 
 from smg_core.engines.vendors.anthropic.facts import ModelFacts, named_facts
 
-__all__ = ["ModelFamily", "family_of"]
+__all__ = ["ModelFamily", "bedrock_family"]
 
 
 @attrs.frozen
 class ModelFamily:
-    """`claude` has the facts of a model of Anthropic's, None for others. `one_tool`: one tool can be demanded by name; `statuses`:
+    """`claude` has the facts of a model of Anthropic, None for others. `one_tool`: one tool can be demanded by name; `statuses`:
     results of tools say whether they failed; `caches`: marks for the cache are taken; `structured`: it is held to a schema;
-    `moving`: it takes clips and recordings; `prefill`: a talk may end with the assistant; `sampling`: it takes temperature, top_p
-    and top_k. `top_k` and `effort` are where these are written in the model's own fields, () where it has none; `efforts` are
-    the words for how much to reason."""
+    `moving`: it takes clips and recordings; `prefill`: a talk may end with the assistant; `sampling`: it takes temperature,
+    top_p and top_k. `top_k` and `effort` are where these are written in the model's own fields, () where it has none; `efforts`
+    are the words for how much to reason."""
 
     name: str
     claude: ModelFacts | None = None
@@ -47,7 +47,7 @@ _OPEN_WEIGHTS = ModelFamily("gpt-oss", structured=True, effort=("reasoning_effor
 _DEEPSEEK = ModelFamily("deepseek", effort=("reasoning_effort",), efforts=("low", "medium", "high"))
 
 
-def family_of(model: str) -> ModelFamily:
+def bedrock_family(model: str) -> ModelFamily:
     """The family of a model, of its id, of an inference profile's or of an ARN that has one of these in it."""
     name = model.lower()
     if "anthropic." in name or "claude" in name:
