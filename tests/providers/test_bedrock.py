@@ -227,15 +227,15 @@ async def test_a_key_that_was_replaced_is_read_again_when_the_old_one_is_refused
         ]
 
 
-async def test_an_exception_within_a_stream_is_an_error_of_the_clients_api(
+async def test_an_exception_within_a_stream_of_which_nothing_was_told_has_its_own_status(
     context: ssl.SSLContext, ca: Path, keys: None
 ) -> None:
-    said = Said(CONVERSE.streams["text"][: CONVERSE.cut_at] + CONVERSE.error_in_stream, kind=EVENT_STREAM)
+    said = Said(CONVERSE.error_in_stream, kind=EVENT_STREAM)
     async with providing(lambda _: said, context) as provider, before(provider, CredentialSpec(kind="aws"), ca) as http:
-        answer = await http.post("/v1/chat/completions", json={**ASK, "stream": True})
-        assert "Hel" in answer.text
-        assert '"error"' in answer.text
-        assert "data: [DONE]" not in answer.text
+        for stream in (False, True):
+            answer = await http.post("/v1/chat/completions", json={**ASK, "stream": stream})
+            assert answer.status_code == 429
+            assert answer.json()["error"]["code"] == "rate_limit_exceeded"
 
 
 async def test_a_client_that_leaves_closes_the_connection_of_the_provider(
