@@ -52,7 +52,7 @@ TIERS: tuple[str, ...] = (
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
-        pipeline.fit routing smg_simulator.codecs
+        engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
     "engines.vendors.bedrock",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",

@@ -145,7 +145,7 @@ BEDROCK_FORMATS: Mapping[str, Format] = {
         credential=_CREDENTIAL,
         content_type=EVENT_STREAM,
         cut_at=_cut_after(_CONVERSE["text"], b"Hel"),
-        filtered=True,
+        filters=True,
     ),
     "bedrock-anthropic": Format(
         "bedrock-anthropic",

@@ -25,8 +25,13 @@ FINISHES = {
     "generateContent": {"text": "STOP", "tool": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"},
     "Interactions": {"text": "completed", "tool": "requires_action", "length": "incomplete", "refusal": "completed"},
 }
-FILTERED = {"Chat Completions": "content_filter", "Responses": "content_filter", "Interactions": "failed"}
-"""What is told of an answer that a filter has ended, where it is not what is told of one that the model declines."""
+FILTERED = {
+    "Chat Completions": "content_filter",
+    "Messages": "refusal",
+    "Responses": "content_filter",
+    "generateContent": "SAFETY",
+    "Interactions": "failed",
+}
 STATUSES = {
     "rejected": 400,
     "too_long": 400,
@@ -136,8 +141,10 @@ async def test_why_an_answer_ended_is_told(house: House, api: ClientApi, case: s
     answer = await house.ask(api, api.body(case))
 
     assert answer.status_code == 200, answer.text
-    expected = FILTERED if case == "refusal" and house.form.filtered else {}
-    assert api.finish(answer.json()) == expected.get(name_of(api), FINISHES[name_of(api)][case])
+    expected = FINISHES[name_of(api)][case]
+    if case == "refusal" and house.form.filters:
+        expected = FILTERED[name_of(api)]
+    assert api.finish(answer.json()) == expected
 
 
 @pytest.mark.parametrize("case", ["thinking_tool"])

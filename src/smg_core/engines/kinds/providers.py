@@ -4,6 +4,7 @@ A worker has to name them. A row has factories, so that nothing of `engines.vend
 Pure. Above: table.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,15 @@ _BEARER = "bearer "
 
 def provider_kind(
     name: str,
-    wire: "Callable[[], WireFormat]",
+    wire: "Callable[[str], WireFormat]",
     key_header: str,
     *,
     check: Callable[[EnginePlace], None] | None = None,
     service: str = "",
     scope: str = "",
 ) -> EngineKind:
-    """The row of a provider's wire format. `key_header` is the header in which it wants an API key; `service` is the name that is
-    signed for it with AWS's keys, and `scope` what a token of Google's or Entra's has to be for."""
+    """The row of a provider's wire format, which `wire` makes for an account. `key_header` is the header in which it wants an API
+    key; `service` is the name that is signed for it with AWS's keys, `scope` what a token of Google's or Entra's is for."""
 
     def opened(place: EnginePlace) -> Engine:
         from smg_core.engines.vendors.engine import ProviderEngine
@@ -39,7 +40,7 @@ def provider_kind(
         signer, headers = signer_of(place, key_header, service=service, scope=scope)
         return ProviderEngine(
             place.url,
-            wire(),
+            wire(_account_of(place)),
             signer,
             model=place.vendor_model or place.model,
             headers=headers,
@@ -72,6 +73,13 @@ def signer_of(
     return open_signer(spec, ProviderWants(key_header, scheme, service, region, scope)), headers
 
 
+def _account_of(place: EnginePlace) -> str:
+    """What tells accounts at a provider apart: where a credential comes from, so that it may be replaced; else the key itself."""
+    key, _ = _key_of(place)
+    spec = place.credential
+    return _account(key if spec is None else spec.key or repr(spec))
+
+
 def _check_region(place: EnginePlace) -> None:
     spec = place.credential
     if spec is None or spec.kind != "aws" or spec.key or spec.env or spec.file or spec.command:
@@ -97,6 +105,11 @@ def _key_of(place: EnginePlace) -> tuple[str, tuple[tuple[str, str], ...]]:
     return key, tuple(rest)
 
 
+def _account(key: str) -> str:
+    """What tells the accounts of one provider apart, without showing a key."""
+    return hashlib.blake2b(key.encode(), digest_size=6, person=b"smg account").hexdigest() if key else ""
+
+
 def _check(place: EnginePlace) -> None:
     secure = HttpAddress.parse(place.url).secure
     if place.role not in (None, "regular"):
@@ -105,26 +118,40 @@ def _check(place: EnginePlace) -> None:
         raise ValueError(f"worker {place.label!r} is spoken to without TLS, yet has TLS settings; use https://")
 
 
-def _anthropic() -> "WireFormat":
+def _anthropic(account: str) -> "WireFormat":
     from smg_core.engines.vendors.anthropic.format import MessagesFormat
 
     return MessagesFormat()
 
 
-def _converse() -> "WireFormat":
+def _converse(account: str) -> "WireFormat":
     from smg_core.engines.vendors.bedrock.converse import ConverseFormat
 
     return ConverseFormat()
 
 
-def _invoke() -> "WireFormat":
+def _invoke(account: str) -> "WireFormat":
     from smg_core.engines.vendors.bedrock.invoke import InvokeMessagesFormat
 
     return InvokeMessagesFormat()
 
 
+def _gemini(account: str) -> "WireFormat":
+    from smg_core.engines.vendors.gemini.format import GeminiFormat
+
+    return GeminiFormat()
+
+
+def _responses(account: str) -> "WireFormat":
+    from smg_core.engines.vendors.responses.format import ResponsesFormat
+
+    return ResponsesFormat(account)
+
+
 PROVIDER_KINDS: tuple[EngineKind, ...] = (
     provider_kind("anthropic", _anthropic, "x-api-key"),
+    provider_kind("gemini", _gemini, "x-goog-api-key"),
+    provider_kind("openai-responses", _responses, "authorization"),
     provider_kind("bedrock", _converse, "authorization", service="bedrock"),
     provider_kind("bedrock-anthropic", _invoke, "authorization", service="bedrock"),
 )

@@ -28,14 +28,15 @@ _Kind = Literal["", "text", "refusal", "reasoning", "call"]
 class OpenBlock:
     """The blocks of choice `index`: appends to `events` what each piece makes. `calls` counts the calls that began, `called`
     is whether there were any, `whole` whether the open call has all of its arguments, `length` the characters of the open
-    text."""
+    text, `last` the kind of the block that is open or was last."""
 
-    __slots__ = ("_index", "_scan", "_silent", "_valid", "calls", "kind", "length")
+    __slots__ = ("_index", "_scan", "_silent", "_valid", "calls", "kind", "last", "length")
 
     def __init__(self, index: int) -> None:
         self._index = index
         self.calls = 0
         self.kind: _Kind = ""
+        self.last: _Kind = ""
         self.length = 0
         self._scan = JsonScanner()
         self._valid = False
@@ -43,7 +44,13 @@ class OpenBlock:
 
     @property
     def whole(self) -> bool:
+        """Whether the call that is open, or was last, has all of its arguments."""
         return self._valid or (self.kind == "call" and self._silent)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether an answer that is cut off here is so in the midst of a block."""
+        return bool(self.last) and not (self.last == "call" and self.whole)
 
     def text(self, piece: str, events: list[Event]) -> None:
         """More text; an empty piece is none."""
@@ -73,7 +80,7 @@ class OpenBlock:
     ) -> None:
         """A call begins."""
         self.end(events)
-        self.kind = "call"
+        self.kind = self.last = "call"
         self._scan, self._valid, self._silent = JsonScanner(), custom, True
         events.append(ToolCallStart(self._index, self.calls, call_id, name, namespace, custom))
         self.calls += 1
@@ -104,4 +111,4 @@ class OpenBlock:
     def _turn(self, kind: _Kind, events: list[Event]) -> None:
         if self.kind != kind:
             self.end(events)
-            self.kind = kind
+            self.kind = self.last = kind

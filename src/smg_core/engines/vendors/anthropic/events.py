@@ -39,7 +39,7 @@ _REASONS: Mapping[str, FinishReason] = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context",
 }
-_CUTTING = frozenset({"length", "context", "refusal"})
+_CUTTING = frozenset({"length", "context"})
 KINDS: Mapping[str, RefusalClass] = {
     "invalid_request_error": "rejected",
     "authentication_error": "credentials",
@@ -202,7 +202,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         reason = _REASONS.get(self._reason, "error")
         if self._format_tool and reason == "tool_calls":
             reason = "stop"
-        cut = reason in _CUTTING and bool(self._kind or (self._block.calls and not self._block.whole))
+        cut = reason in _CUTTING and self._block.incomplete
         self._block.end(events, cut=cut)
         self.done = True
         events.append(Finished(0, reason, self._matched, cut))
