@@ -54,7 +54,7 @@ TIERS: tuple[str, ...] = (
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
         engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
-    "engines.vendors.bedrock",
+    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",

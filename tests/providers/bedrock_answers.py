@@ -13,6 +13,7 @@ import msgspec
 from botocore.model import Shape
 from tests.core.engines.vendors.bedrock.event_streams import event_frame, exception_frame
 from tests.providers.answers import FORMATS, KEY, SIGNATURE, Format
+from tests.providers.chat_answers import CHAT_FORMATS
 from tests.providers.fake import Said
 
 from smg_core.engines.connections.credential import CredentialSpec
@@ -163,5 +164,5 @@ BEDROCK_FORMATS: Mapping[str, Format] = {
 }
 """Bedrock's formats, by the kind of their workers."""
 
-ALL_FORMATS: Mapping[str, Format] = {**FORMATS, **BEDROCK_FORMATS}
+ALL_FORMATS: Mapping[str, Format] = {**FORMATS, **BEDROCK_FORMATS, **CHAT_FORMATS}
 """The formats of all providers."""

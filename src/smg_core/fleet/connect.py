@@ -124,5 +124,6 @@ class Reaching:
             credential=spec.credential,
             region=spec.region,
             vendor_model=spec.vendor_model,
+            api_version=spec.api_version,
             library=settings.transport,
         )

@@ -88,8 +88,8 @@ class WorkerSpec:
     missed, and `kv_events_topic` what it publishes them under.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
-    `credential` is where the key or token of a provider comes from, `region` where it is asked, and `vendor_model` what it calls
-    the model, where clients know that by another name.
+    `credential` is where the key or token of a provider comes from, `region` where it is asked, `vendor_model` what it calls the
+    model, where clients know that by another name, and `api_version` which of its API's versions is asked, where it wants one.
     `tls` has the certificates for this worker, in place of those of the settings."""
 
     url: str
@@ -116,6 +116,7 @@ class WorkerSpec:
     credential: CredentialSpec | None = None
     region: str = ""
     vendor_model: str = ""
+    api_version: str = ""
 
     @property
     def label(self) -> str:

@@ -89,6 +89,7 @@ class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kv_events_topic: str = ""
     credential: CredentialSpec | None = None
     region: str = ""
+    api_version: str = ""
     models: dict[str, str] | list[str] = []
 
 
@@ -163,6 +164,7 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         kv_events_topic=entry.kv_events_topic,
         credential=entry.credential,
         region=entry.region,
+        api_version=entry.api_version,
     )
 
 

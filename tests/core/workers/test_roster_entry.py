@@ -39,6 +39,7 @@ SPECS = st.builds(
     ),
     region=WORDS,
     vendor_model=WORDS,
+    api_version=WORDS,
 )
 ENTRIES = st.builds(
     RosterEntry,

@@ -8,6 +8,17 @@ from collections.abc import Mapping
 __all__ = ["VENDOR_URLS", "vendor_url"]
 
 VENDOR_URLS: Mapping[str, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "gemini": "https://generativelanguage.googleapis.com",
+    "openai-responses": "https://api.openai.com/v1",
+    "xai": "https://api.x.ai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "deepseek": "https://api.deepseek.com",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "together": "https://api.together.xyz/v1",
+    "fireworks": "https://api.fireworks.ai/inference/v1",
+    "cohere": "https://api.cohere.ai/compatibility/v1",
     "bedrock": "https://bedrock-runtime.{region}.{suffix}",
     "bedrock-anthropic": "https://bedrock-runtime.{region}.{suffix}",
     "bedrock-mantle": "https://bedrock-mantle.{region}.api.aws/v1",

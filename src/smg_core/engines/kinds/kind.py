@@ -27,8 +27,8 @@ class EnginePlace:
 
     `kind` is what the worker calls its kind, and `usual_kind` what the settings say for workers that name none. `tls` are the
     worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where they do
-    not: of a server of several it is the one of that name. `credential`, `region` and `vendor_model` (what it calls the model)
-    are those of an outside provider. `library`: what carries gRPC. `label` names the worker in messages.
+    not: of a server of several it is the one of that name. `credential`, `region`, `vendor_model` (what it calls the model)
+    and `api_version` are those of an outside provider. `library`: what carries gRPC. `label` names the worker in messages.
     """
 
     url: str
@@ -45,6 +45,7 @@ class EnginePlace:
     credential: CredentialSpec | None = None
     region: str = ""
     vendor_model: str = ""
+    api_version: str = ""
     library: Literal["h2", "grpcio"] = "h2"
 
     @property

@@ -5,6 +5,7 @@ Pure. Above: table.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,13 @@ __all__ = ["PROVIDER_KINDS", "provider_kind", "signer_of"]
 _BEARER = "bearer "
 
 
+WireMaker = Callable[[str, EnginePlace], "WireFormat"]
+"""Makes the wire format of a worker's provider, for an account there."""
+
+
 def provider_kind(
     name: str,
-    wire: "Callable[[str], WireFormat]",
+    wire: WireMaker,
     key_header: str,
     *,
     check: Callable[[EnginePlace], None] | None = None,
@@ -40,7 +45,7 @@ def provider_kind(
         signer, headers = signer_of(place, key_header, service=service, scope=scope)
         return ProviderEngine(
             place.url,
-            wire(_account_of(place)),
+            wire(_account_of(place), place),
             signer,
             model=place.vendor_model or place.model,
             headers=headers,
@@ -118,40 +123,97 @@ def _check(place: EnginePlace) -> None:
         raise ValueError(f"worker {place.label!r} is spoken to without TLS, yet has TLS settings; use https://")
 
 
-def _anthropic(account: str) -> "WireFormat":
+def _anthropic(account: str, place: EnginePlace) -> "WireFormat":
     from smg_core.engines.vendors.anthropic.format import MessagesFormat
 
     return MessagesFormat()
 
 
-def _converse(account: str) -> "WireFormat":
+def _converse(account: str, place: EnginePlace) -> "WireFormat":
     from smg_core.engines.vendors.bedrock.converse import ConverseFormat
 
     return ConverseFormat()
 
 
-def _invoke(account: str) -> "WireFormat":
+def _invoke(account: str, place: EnginePlace) -> "WireFormat":
     from smg_core.engines.vendors.bedrock.invoke import InvokeMessagesFormat
 
     return InvokeMessagesFormat()
 
 
-def _gemini(account: str) -> "WireFormat":
+def _gemini(account: str, place: EnginePlace) -> "WireFormat":
     from smg_core.engines.vendors.gemini.format import GeminiFormat
 
     return GeminiFormat()
 
 
-def _responses(account: str) -> "WireFormat":
+def _responses(account: str, place: EnginePlace) -> "WireFormat":
     from smg_core.engines.vendors.responses.format import ResponsesFormat
 
     return ResponsesFormat(account)
 
 
+def _chat(name: str) -> WireMaker:
+    def made(account: str, place: EnginePlace) -> "WireFormat":
+        from smg_core.engines.vendors.chat.format import ChatFormat
+        from smg_core.engines.vendors.chat.profiles import CHAT_PROFILES
+
+        return ChatFormat(CHAT_PROFILES[name], place.api_version)
+
+    return made
+
+
+def _vertex(account: str, place: EnginePlace) -> "WireFormat":
+    from smg_core.engines.vendors.clouds.vertex import VertexFormat
+
+    return VertexFormat(_gemini(account, place))
+
+
+def _vertex_anthropic(account: str, place: EnginePlace) -> "WireFormat":
+    from smg_core.engines.vendors.clouds.vertex import VertexMessagesFormat
+
+    return VertexMessagesFormat()
+
+
+def _check_azure(place: EnginePlace) -> None:
+    _check(place)
+    if place.credential is not None and any(name in ("api-key", "authorization") for name, _ in place.headers):
+        raise ValueError(f"worker {place.label!r} has a credential and a key among its headers; give one")
+    if place.api_version and HttpAddress.parse(place.url).api != "/v1":
+        raise ValueError(f"worker {place.label!r} has an api_version, with which its URL has no path")
+
+
+def _check_vertex(place: EnginePlace) -> None:
+    _check(place)
+    path = HttpAddress.parse(place.url).api
+    if _VERTEX.fullmatch(path) is None:
+        raise ValueError(
+            f"worker {place.label!r} needs a URL like https://HOST/v1/projects/PROJECT/locations/LOCATION, or /v1 with a key"
+        )
+
+
+def _check_vertex_messages(place: EnginePlace) -> None:
+    _check_vertex(place)
+    if "/projects/" not in place.url:
+        raise ValueError(f"worker {place.label!r} needs a project in its URL")
+
+
+_VERTEX = re.compile(r"/v1(beta1)?(/projects/[^/]+/locations/[^/]+)?")
+_CLOUD_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
+_CHAT_KINDS = ("xai", "mistral", "deepseek", "openrouter", "groq", "together", "fireworks", "cohere")
+
 PROVIDER_KINDS: tuple[EngineKind, ...] = (
     provider_kind("anthropic", _anthropic, "x-api-key"),
     provider_kind("gemini", _gemini, "x-goog-api-key"),
     provider_kind("openai-responses", _responses, "authorization"),
+    provider_kind("vertex", _vertex, "x-goog-api-key", scope=_CLOUD_SCOPE, check=_check_vertex),
+    provider_kind(
+        "vertex-anthropic", _vertex_anthropic, "authorization", scope=_CLOUD_SCOPE, check=_check_vertex_messages
+    ),
+    provider_kind("azure", _chat("azure"), "api-key", scope=_AZURE_SCOPE, check=_check_azure),
+    *(provider_kind(name, _chat(name), "authorization") for name in _CHAT_KINDS),
+    provider_kind("bedrock-mantle", _chat("bedrock-mantle"), "authorization", service="bedrock-mantle"),
     provider_kind("bedrock", _converse, "authorization", service="bedrock"),
     provider_kind("bedrock-anthropic", _invoke, "authorization", service="bedrock"),
 )
