@@ -108,43 +108,46 @@ def cleaned(text: str) -> str:
 def error_of(refusal: SaidRefusal) -> SmgError:
     """The error to raise for a refusal."""
     raw = one_line(": ".join(each for each in (refusal.words, refusal.text) if each))
-    detail = f"HTTP status {refusal.status}{f': {raw}' if raw else ''}"
-    return _MAKERS[refusal.kind](refusal, detail, raw)
+    return _MAKERS[refusal.kind](refusal, raw)
 
 
-def _told(kind: type[SmgError], sentence: str) -> Callable[[SaidRefusal, str, str], SmgError]:
+_Maker = Callable[[SaidRefusal, str], SmgError]
+
+
+def _told(kind: type[SmgError], sentence: str) -> _Maker:
     """Makes errors that tell the client nothing of the provider's text."""
 
-    def made(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
+    def made(refusal: SaidRefusal, raw: str) -> SmgError:
+        detail = f"HTTP status {refusal.status}: {raw}"
         return kind(sentence, detail=detail, said=raw, retry_after=refusal.wait)
 
     return made
 
 
-def _quoted(kind: type[SmgError], sentence: str) -> Callable[[SaidRefusal, str, str], SmgError]:
+def _quoted(kind: type[SmgError], sentence: str) -> _Maker:
     """Makes errors that quote the provider's cleaned text, which says what is wrong with the request."""
 
-    def made(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
-        said = cleaned(refusal.text)
-        if not said:
-            return kind(f"{sentence}.", detail=detail, said=raw)
-        return kind(f"{sentence}: {said}", detail=detail, said=f"{said} ({detail}")
+    def made(refusal: SaidRefusal, raw: str) -> SmgError:
+        shown = cleaned(refusal.text)
+        detail = f"HTTP status {refusal.status}: {raw}"
+        # The two stand one behind the other in the error as text: whatever log has it, has the known words of both alone.
+        return kind(f"{sentence}: {shown}" if shown else f"{sentence}.", detail=detail, said=f"{shown} ({detail}")
 
     return made
 
 
-def _too_long(refusal: SaidRefusal, detail: str, raw: str) -> SmgError:
+def _too_long(refusal: SaidRefusal, raw: str) -> SmgError:
     for pattern in _NUMBERS:
         if (found := pattern.search(refusal.text)) is not None:
             error = PromptTooLong(int(found[1]), 0, int(found[2]))
-            error.detail, error.said = detail, raw
+            error.detail, error.said = f"HTTP status {refusal.status}: {raw}", raw
             return error
-    made = _quoted(EngineRejected, "The prompt is too long for the model")(refusal, detail, raw)
+    made = _quoted(EngineRejected, "The prompt is too long for the model")(refusal, raw)
     made.code = PromptTooLong.openai_code
     return made
 
 
-_MAKERS: Mapping[RefusalClass, Callable[[SaidRefusal, str, str], SmgError]] = {
+_MAKERS: Mapping[RefusalClass, _Maker] = {
     "rejected": _quoted(EngineRejected, "The provider rejected the request"),
     "too_long": _too_long,
     "too_large": _told(PayloadTooLarge, "The request is larger than the provider takes."),

@@ -117,7 +117,7 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
         "stream": True,
         **_sampling(request.sampling, facts),
         **thinking,
-        **_rest(request),
+        **_rest(request, losses),
     }
     if turns.system:
         body["system"] = list(turns.system)
@@ -264,8 +264,10 @@ def _effort(effort: str | None, facts: ModelFacts, losses: Losses) -> ProviderJs
 _LEVELS = ("low", "medium", "high", "xhigh", "max")
 
 
-def _rest(request: GenerationRequest) -> ProviderJson:
+def _rest(request: GenerationRequest, losses: Losses) -> ProviderJson:
     wire: ProviderJson = {}
+    if request.cache_key is not None:
+        losses.note("cache_key", "not sent")
     if request.user is not None:
         wire["metadata"] = {"user_id": request.user}
     if request.service_tier is not None:

@@ -91,7 +91,9 @@ class MessagesFormat:
         try:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's count of tokens cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+            ) from None
 
     def about(self, model: str) -> ProviderCall:
         """The question what the model is."""
@@ -102,7 +104,9 @@ class MessagesFormat:
         try:
             name, self._known = facts_of(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's word on the model cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+            ) from None
         return DescribedModel(name, self._known.context)
 
     def refusal(self, reply: HttpReply) -> SmgError:

@@ -173,7 +173,8 @@ class ContentWriter:
             first = next((part for part in content["parts"] if "functionCall" in part), None)
             if first is not None and "thoughtSignature" not in first:
                 first["thoughtSignature"] = STAND_IN
-                self.losses.note("reasoning", "left out, for another model has made it")
+                if "reasoning" not in self.losses.found:
+                    self.losses.note("call_signature", "a stand-in, for the call came with none")
 
     # ---------------------------------------------------------------------------------------------------- user's turns
 

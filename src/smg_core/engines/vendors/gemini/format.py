@@ -88,7 +88,9 @@ class GeminiFormat:
         try:
             return msgspec.json.decode(body, type=_Counted).total_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's count of tokens cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+            ) from None
 
     def about(self, model: str) -> ProviderCall:
         """The question what the model is."""
@@ -99,7 +101,9 @@ class GeminiFormat:
         try:
             model = msgspec.json.decode(body, type=_Model)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's word on the model cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+            ) from None
         self._context = told_count(model.input_token_limit)
         return DescribedModel(model.name, self._context)
 

@@ -84,7 +84,9 @@ class ResponsesFormat:
         try:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's count of tokens cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+            ) from None
 
     def about(self, model: str) -> ProviderCall:
         """The question what the model is."""
@@ -95,7 +97,9 @@ class ResponsesFormat:
         try:
             return DescribedModel(msgspec.json.decode(body, type=_Model).id)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's word on the model cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+            ) from None
 
     def refusal(self, reply: HttpReply) -> SmgError:
         """The error of an answer whose status is not 200."""
