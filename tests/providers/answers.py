@@ -34,7 +34,8 @@ KEY = "secret-key-of-a-test"
 class Format:
     """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`:
     where the model declines, the provider's filter has cut the answer off. `cut_at`
-    is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed."""
+    is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed;
+    `returned` is the field in which it takes plain reasoning back."""
 
     kind: str
     model: str
@@ -49,6 +50,7 @@ class Format:
     content_type: str = "text/event-stream"
     cut_at: int | None = None
     signs: bool = True
+    returned: str = ""
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:

@@ -74,7 +74,7 @@ def _nothing(path: str) -> Said:
     raise AssertionError(f"nobody asks for {path}")
 
 
-def _format(kind: str, header: tuple[str, str]) -> Format:
+def _format(kind: str, header: tuple[str, str], returned: str = "") -> Format:
     return Format(
         kind,
         MODEL,
@@ -86,12 +86,13 @@ def _format(kind: str, header: tuple[str, str]) -> Format:
         credential=CredentialSpec(key=KEY),
         filters=True,
         signs=False,
+        returned=returned,
     )
 
 
 CHAT_FORMATS: Mapping[str, Format] = {
     "azure": _format("azure", ("api-key", KEY)),
     "mistral": _format("mistral", ("authorization", f"Bearer {KEY}")),
-    "openrouter": _format("openrouter", ("authorization", f"Bearer {KEY}")),
+    "openrouter": _format("openrouter", ("authorization", f"Bearer {KEY}"), "reasoning"),
 }
 """The formats of some providers of Chat Completions, by their kinds; the rest deviates from one of these by its profile alone."""
