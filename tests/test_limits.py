@@ -704,6 +704,7 @@ CONSTANTS |= {
                 "_FALSE",
                 "_TEXT",
                 "_TRUE",
+                "_REPEATED",
                 "_UUID",
                 "_UUID_SIZE",
             )

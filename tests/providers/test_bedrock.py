@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from tests.providers.answers import KEY, SIGNATURE, script
 from tests.providers.bedrock_answers import BEDROCK_FORMATS, EVENT_STREAM, MODEL
 from tests.providers.fake import FakeProvider, Heard, Said, providing
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.engines.connections.credential import CredentialSpec
@@ -248,7 +249,7 @@ async def test_a_client_that_leaves_closes_the_connection_of_the_provider(
             async for line in answer.aiter_lines():
                 if "Hel" in line:
                     break
-        await asyncio.wait_for(provider.left.wait(), 60)
+        await asyncio.wait_for(provider.left.wait(), PATIENCE)
 
 
 async def test_a_provider_without_a_credential_to_send_is_told_apart_from_one_that_refuses(

@@ -46,7 +46,12 @@ class AwsScope:
 
 def amz_date(seconds: float) -> str:
     """Seconds since the Unix epoch as a signature has them: 20261128T120000Z."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
+    return _written_second(int(seconds))
+
+
+@lru_cache(maxsize=8)
+def _written_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def sign(

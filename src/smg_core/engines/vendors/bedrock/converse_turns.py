@@ -149,11 +149,11 @@ class ConverseWriter:
             where = f"{at}.parts[{order}]"
             self.fields.check(part, where)
             if isinstance(part, Reasoning) and message.role == "assistant":
-                block = self._thought(part, plain=plain)
+                written = self._thought(part, plain=plain)
             else:
-                block = self._part(part, message.role, where)
-            if block is not None:
-                yield block
+                written = self._part(part, message.role, where)
+            if written is not None:
+                yield written
                 yield from self._mark(_mark_of(part))
 
     def _mark(self, mark: Mapping[str, object] | None) -> Iterator[ProviderJson]:

@@ -12,6 +12,7 @@ All numbers are big-endian. A message that does not fit its checksums is an erro
 import struct
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -31,6 +32,8 @@ _NUMBERS = {kind: struct.Struct(f">{code}") for kind, code in {2: "b", 3: "h", 4
 _TRUE, _FALSE, _BYTES, _TEXT, _UUID = 0, 1, 6, 7, 9
 _UUID_SIZE = 16
 _LENGTH = struct.Struct(">H")
+_REPEATED = 256
+"""Most bytes of a block of headers that is kept for the next message with the same one."""
 
 HeaderValue = str | int | bool | bytes
 
@@ -96,10 +99,17 @@ def _message(whole: bytes) -> EventMessage:
         raise _garbled("the checksum of a message is wrong")
     begin = _PRELUDE.size + headers
     try:
-        named = _headers(whole[_PRELUDE.size : begin])
+        block = whole[_PRELUDE.size : begin]
+        named = _known_headers(block) if len(block) <= _REPEATED else _headers(block)
     except (struct.error, IndexError, UnicodeDecodeError):
         raise _garbled("the headers of a message cannot be read") from None
     return EventMessage(named, whole[begin : -_SUM.size])
+
+
+@lru_cache(maxsize=64)
+def _known_headers(block: bytes) -> Mapping[str, HeaderValue]:
+    """The headers of a short block, which all events of one kind have alike."""
+    return _headers(block)
 
 
 def _headers(data: bytes) -> dict[str, HeaderValue]:
