@@ -515,7 +515,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
     "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
     answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is that of Chat Completions, where it is
+    the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is the body itself, where it is
     kept. `transcription`: what is asked of the recording in `messages`."""
 
     id: str

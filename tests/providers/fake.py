@@ -29,7 +29,8 @@ class Heard:
 
 @attrs.frozen
 class Said:
-    """An answer. `cut_at`: the connection is closed after so many bytes of the body; `held`: it stays open, and nothing comes."""
+    """An answer. `cut_at`: the connection is closed after so many bytes of the body; `held`: it stays open, and nothing comes.
+    `then` follows the body once the test has set `FakeProvider.go`."""
 
     body: bytes
     status: int = 200
@@ -37,6 +38,7 @@ class Said:
     headers: Mapping[str, str] = attrs.field(factory=dict)
     cut_at: int | None = None
     held: bool = False
+    then: bytes = b""
 
 
 def sse(events: list[tuple[str | None, Any]]) -> bytes:
@@ -59,6 +61,7 @@ class FakeProvider:
         self.secure = secure
         self.heard: list[Heard] = []
         self.left = asyncio.Event()
+        self.go = asyncio.Event()
         self.port = 0
 
     @property
@@ -93,6 +96,9 @@ class FakeProvider:
         if sent:
             writer.write(b"%x\r\n%b\r\n" % (len(sent), sent))
         await writer.drain()
+        if said.then:
+            await self.go.wait()
+            writer.write(b"%x\r\n%b\r\n" % (len(said.then), said.then))
         if said.held:
             await reader.read(1)
             self.left.set()

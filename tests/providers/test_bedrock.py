@@ -124,6 +124,7 @@ async def test_the_library_of_aws_reads_every_answer_of_the_fake(context: ssl.SS
             with pytest.raises(ClientError) as caught:
                 await asyncio.to_thread(conversed, client)
             assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == said.status
+        client.close()
         assert {each.path for each in provider.heard} == {IN_PATH}
         assert all(signed_as_botocore_signs(each, provider.url) for each in provider.heard)
 
@@ -136,6 +137,7 @@ async def test_the_library_of_aws_sends_a_key_of_bedrock_as_the_gateway_does(
     async with providing(script(CONVERSE, "text"), context) as provider:
         client = await asyncio.to_thread(boto, provider.url, ca)
         await asyncio.to_thread(conversed, client)
+        client.close()
         async with before(provider, CredentialSpec(kind="aws"), ca) as http:
             assert (await http.post("/v1/chat/completions", json=ASK)).status_code == 200
         theirs, ours = provider.asked

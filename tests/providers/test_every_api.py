@@ -1,19 +1,12 @@
 """Every public API before every outside provider: each case is answered in the client's own API, or refused by name."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
-import attrs
-import httpx
 import pytest
-from tests.providers.answers import ERRORS, KEY, SIGNATURE, Format, script
+from tests.providers.answers import ERRORS, KEY, SIGNATURE
 from tests.providers.bedrock_answers import ALL_FORMATS
 from tests.providers.client_apis import APIS, ClientApi
-from tests.providers.fake import FakeProvider, providing
-
-from smg_core import Config, Gateway
-from smg_core.workers.settings import BreakerConfig, WorkersConfig
-from smg_core.workers.worker import WorkerSpec
+from tests.providers.houses import House, before
 
 pytestmark = pytest.mark.anyio
 
@@ -46,37 +39,10 @@ STATUSES = {
 OF_MESSAGES = {"unfunded": 402, "overloaded": 529}
 
 
-@attrs.frozen
-class House:
-    """A gateway before one provider."""
-
-    http: httpx.AsyncClient
-    provider: FakeProvider
-    form: Format
-
-    def says(self, case: str) -> None:
-        self.provider.script = script(self.form, case)
-        self.provider.heard.clear()
-
-    async def ask(self, api: ClientApi, body: dict[str, Any], *, stream: bool = False) -> httpx.Response:
-        path, sent = api.asked(body, stream=stream)
-        return await self.http.post(path, json=sent)
-
-
 @pytest.fixture(scope="module", params=ALL_FORMATS)
 async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
-    form = ALL_FORMATS[request.param]
-    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0))
-    async with providing(script(form, "text")) as provider:
-        headers = () if form.credential is not None else (("authorization", f"Bearer {KEY}"),)
-        spec = WorkerSpec(
-            provider.url, dialect=form.kind, model=form.model, headers=headers, credential=form.credential
-        )
-        config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
-        async with Gateway([spec], config=config) as gateway:
-            await gateway.ready()
-            async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
-                yield House(http, provider, form)
+    async with before(ALL_FORMATS[request.param]) as found:
+        yield found
 
 
 @pytest.fixture(params=APIS)

@@ -138,7 +138,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         origin=_BOUNDED[wire.max_completion_tokens is not None, wire.max_tokens is not None],
         caller=incoming.caller,
         size=len(incoming.body),
-        written=incoming.body if incoming.keeps_body and len(incoming.body) <= limits.kept_body_bytes else b"",
+        written=incoming.kept_body,
     )
     if options is not None and not stream:
         raise InvalidRequest(

@@ -7,10 +7,11 @@ Pure. Above: format. Below: turns, facts, the shared modules of providers, the v
 from collections.abc import Mapping
 
 import attrs
-import msgspec
 
 from smg_core.engines.vendors.anthropic.facts import ModelFacts
+from smg_core.engines.vendors.anthropic.meaning import OURS, meant
 from smg_core.engines.vendors.anthropic.turns import PROVIDER, TurnWriter, cache_mark
+from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.schemas import without_keywords
@@ -37,7 +38,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["WrittenMessages", "write_body"]
+__all__ = ["WrittenMessages", "refuses_keyword", "write_body"]
 
 _NAME_LENGTH = 128
 _BREAKPOINTS = 4
@@ -137,7 +138,8 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
     sampled = any(name in body for name in ("temperature", "top_p", "top_k"))
-    return WrittenMessages(msgspec.json.encode(body), names, format_tool is not None, sampled)
+    written = request.written if _of_messages(request) else b""
+    return WrittenMessages(as_sent(body, written, meant, OURS), names, format_tool is not None, sampled)
 
 
 def _of_messages(request: GenerationRequest) -> bool:
@@ -210,15 +212,16 @@ def _thinking(request: GenerationRequest, facts: ModelFacts, losses: Losses, *, 
         if asked.budget_tokens is not None and not config:
             losses.note("budget_tokens", "an effort")
             config = _effort(_word_for(asked.budget_tokens), facts, losses)
-        return {"thinking": {"type": "adaptive", **_display(asked, facts)}, **config}
+        return {"thinking": {"type": "adaptive", **_display(request, facts)}, **config}
     return _budgeted(request, facts, losses, config)
 
 
-def _display(asked: ReasoningSettings, facts: ModelFacts) -> ProviderJson:
-    """What is shown of the thinking; models that may leave that out are told to show it."""
-    if asked.visible is None:
-        return {"display": "summarized"} if facts.adaptive else {}
-    return {"display": "omitted" if asked.visible in ("none", "sealed") else "summarized"}
+def _display(request: GenerationRequest, facts: ModelFacts) -> ProviderJson:
+    """What is shown of the thinking; a model that may leave that out is told to show it, by clients of other APIs."""
+    visible = request.reasoning.visible
+    if visible is None:
+        return {"display": "summarized"} if facts.adaptive and not _of_messages(request) else {}
+    return {"display": "omitted" if visible in ("none", "sealed") else "summarized"}
 
 
 def _budgeted(request: GenerationRequest, facts: ModelFacts, losses: Losses, config: ProviderJson) -> ProviderJson:
@@ -232,7 +235,7 @@ def _budgeted(request: GenerationRequest, facts: ModelFacts, losses: Losses, con
     within = min(max(budget, _LEAST_BUDGET), most - 1)
     if given is not None and within != given:
         losses.note("budget_tokens", "within what the model takes")
-    return {"thinking": {"type": "enabled", "budget_tokens": within, **_display(asked, facts)}, **config}
+    return {"thinking": {"type": "enabled", "budget_tokens": within, **_display(request, facts)}, **config}
 
 
 def _budget(effort: str | None) -> int:
@@ -301,13 +304,14 @@ def _tool(tool: object, names: SentNames, losses: Losses, at: str) -> ProviderJs
 
 
 def _reduced(schema: Mapping[str, Json], losses: Losses) -> ProviderJson:
-    reduced, changed = without_keywords(schema, _refuses)
+    reduced, changed = without_keywords(schema, refuses_keyword)
     if changed:
         losses.note("schema_keywords", "in descriptions, and checked in the answer")
     return reduced
 
 
-def _refuses(word: str, value: object) -> bool:
+def refuses_keyword(word: str, value: object) -> bool:
+    """Whether a schema that binds may not have this keyword."""
     return word in _REFUSED_WORDS or (word == "minItems" and isinstance(value, int) and value > 1)
 
 

@@ -8,6 +8,7 @@ converse_wire  the shapes of its events
 families       what each family of models takes
 invoke         `InvokeMessagesFormat`: Messages of Anthropic's models by InvokeModel
 answer         what the readers of both streams have alike
+concepts       what becomes of each concept of a request
 refusals       the errors of the service
 event_stream   bytes of AWS's event stream to its messages
 """

@@ -11,12 +11,15 @@ from collections.abc import Mapping
 import attrs
 import msgspec
 
+from smg_core.engines.vendors.anthropic.body import refuses_keyword
 from smg_core.engines.vendors.bedrock.converse_turns import PROVIDER, ConverseTurns, ConverseWriter, cache_point
 from smg_core.engines.vendors.bedrock.families import ModelFamily, bedrock_family
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
+from smg_core.engines.vendors.schemas import without_keywords
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.engines.vendors.written_fields import WrittenFields
+from smg_core.json_types import Json
 from smg_core.request import (
     EFFORT_TOKENS,
     Audio,
@@ -101,7 +104,9 @@ def write_converse(request: GenerationRequest, model: str, losses: Losses) -> Wr
         body["inferenceConfig"] = inference
     if tools := _tools(request, family, names, losses, used=turns.tools_used, own=own):
         body["toolConfig"] = tools
-    if output := {**output, **_format(request, family)}:
+    if request.cache_key is not None:
+        losses.note("cache_key", "not sent")
+    if output := {**output, **_format(request, family, losses)}:
         body["outputConfig"] = output
     body |= _rest(request)
     _extra(request, body, own)
@@ -285,7 +290,7 @@ def _tool(tool: object, family: ModelFamily, names: SentNames, losses: Losses, a
     if tool.description:
         spec["description"] = tool.description
     if tool.strict:
-        spec["strict"] = True
+        spec |= {"strict": True, "inputSchema": {"json": _bound(schema, family, losses)}}
     found: list[ProviderJson] = [{"toolSpec": spec}]
     if tool.cache is not None:
         if family.caches:
@@ -317,7 +322,7 @@ def _demanded(
 # ------------------------------------------------------------------------------------------------------------- the rest
 
 
-def _format(request: GenerationRequest, family: ModelFamily) -> ProviderJson:
+def _format(request: GenerationRequest, family: ModelFamily, losses: Losses) -> ProviderJson:
     wanted = request.response_format
     if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.told == "none"):
         return {}
@@ -326,10 +331,21 @@ def _format(request: GenerationRequest, family: ModelFamily) -> ProviderJson:
     if not family.structured:
         raise not_for("response_format", PROVIDER, "this model cannot be held to a schema")
     FIELDS.check(wanted, "response_format")
-    schema: ProviderJson = {"schema": msgspec.json.encode(dict(wanted.schema)).decode(), "name": wanted.name}
+    written = msgspec.json.encode(_bound(wanted.schema, family, losses)).decode()
+    schema: ProviderJson = {"schema": written, "name": wanted.name}
     if wanted.description:
         schema["description"] = wanted.description
     return {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}}
+
+
+def _bound(schema: Mapping[str, Json], family: ModelFamily, losses: Losses) -> ProviderJson:
+    """A schema that a model is held to, without the keywords that its family refuses."""
+    if family.claude is None:
+        return dict(schema)
+    reduced, changed = without_keywords(schema, refuses_keyword)
+    if changed:
+        losses.note("schema_keywords", "in descriptions, and checked in the answer")
+    return reduced
 
 
 def _rest(request: GenerationRequest) -> ProviderJson:

@@ -16,9 +16,14 @@ from smg_core.engines.openai.fields import ServerWords
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
+from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.request import (
     EFFORT_TOKENS,
+    Audio,
+    File,
+    FunctionTool,
     GenerationRequest,
+    Image,
     Message,
     Opaque,
     Part,
@@ -26,7 +31,12 @@ from smg_core.request import (
     ReasoningSettings,
     SchemaFormat,
     Text,
+    Tool,
+    ToolCall,
     ToolChoice,
+    ToolKey,
+    ToolResult,
+    Video,
 )
 
 __all__ = ["write_chat"]
@@ -62,14 +72,16 @@ _PATHS: Mapping[str, str] = {
 _REASONING = ("reasoning_effort", "enable_thinking", "thinking_token_budget")
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _LETTERS = string.digits + string.ascii_letters
+_UNMARKED = "left to the provider"
 _HINTS = frozenset({"prompt_cache_key", "metadata", "user"})
 """Fields that a provider may be left without: they change no answer."""
 
 
-def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, losses: Losses) -> bytes:
-    """The body of `request` for `model`; what it loses is noted in `losses`. Raises UnsupportedParameter naming a field."""
+def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, names: SentNames, losses: Losses) -> bytes:
+    """The body of `request` for `model`; `names` are those of its tools, and what it loses is noted in `losses`. Raises
+    UnsupportedParameter naming a field."""
     prefixed = profile.prefix and bool(request.messages) and request.messages[-1].role == "assistant"
-    prepared = _prepared(request, profile, losses, prefixed=prefixed)
+    prepared = _prepared(request, profile, names, losses, prefixed=prefixed)
     words = ServerWords(
         "system" if profile.extras else "developer", (profile.returned,) if profile.returned else ("reasoning_content",)
     )
@@ -88,7 +100,7 @@ def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, los
         for name in _REASONING:
             body.pop(name, None)
         body |= _reasoning(request.reasoning, profile, losses)
-    _choose(request.tool_choice, body, profile, losses)
+    _choose(prepared.tool_choice, body, profile, losses)
     if (temperature := request.sampling.temperature) == 0 and temperature is not None and profile.least_temperature:
         body["temperature"] = profile.least_temperature
     _rewrite_messages(body, profile, prefixed=prefixed)
@@ -99,42 +111,115 @@ def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, los
     return written if body == before else msgspec.json.encode(body)
 
 
-def _prepared(request: GenerationRequest, profile: ChatProfile, losses: Losses, *, prefixed: bool) -> GenerationRequest:
+# -------------------------------------------------------------------------------------------------------- preparation
+
+
+def _prepared(
+    request: GenerationRequest, profile: ChatProfile, names: SentNames, losses: Losses, *, prefixed: bool
+) -> GenerationRequest:
     """The request without what the provider has no place for, noted where it is left out."""
     messages = tuple(
-        _without(message, profile, losses, f"messages[{at}]") for at, message in enumerate(request.messages)
+        _without(message, profile, names, losses, f"messages[{at}]") for at, message in enumerate(request.messages)
     )
     changes: dict[str, Any] = {}
-    if any(new is not old for new, old in zip(messages, request.messages, strict=True)):
+    if any(_has_media(message) for message in messages):
+        messages = _media_behind_results(messages, losses)
+    if messages != request.messages:
         changes["messages"] = messages
+    tools = tuple(_renamed_tool(tool, names, losses) for tool in request.tools)
+    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
+        changes["tools"] = tools
+    keys = tuple(_renamed_key(key, names) for key in request.tool_choice.names)
+    if keys != request.tool_choice.names:
+        changes["tool_choice"] = msgspec.structs.replace(request.tool_choice, names=keys)
     if prefixed and request.continue_final_message:
         changes |= {"continue_final_message": False, "add_generation_prompt": True}
     return msgspec.structs.replace(request, **changes) if changes else request
 
 
-def _without(message: Message, profile: ChatProfile, losses: Losses, at: str) -> Message:
+def _renamed_key(key: ToolKey, names: SentNames) -> ToolKey:
+    return ToolKey(names.wire(key.name, key.namespace)) if key.kind == "function" else key
+
+
+def _renamed_tool(tool: Tool, names: SentNames, losses: Losses) -> Tool:
+    if not isinstance(tool, FunctionTool):
+        return tool
+    if tool.cache is not None:
+        losses.note("cache", _UNMARKED)
+    wire = names.wire(tool.name, tool.namespace)
+    return tool if wire == tool.name else msgspec.structs.replace(tool, name=wire, namespace=None)
+
+
+def _without(message: Message, profile: ChatProfile, names: SentNames, losses: Losses, at: str) -> Message:
     if message.name is not None and not profile.names:
         raise not_for(f"{at}.name", profile.name)
-    kept: list[Part] = []
-    for part in message.parts:
-        if isinstance(part, Reasoning) and not profile.returned:
-            if part.text or part.carried:
-                losses.note("reasoning", "left out, for the provider does not take it back")
-            continue
-        if isinstance(part, Reasoning) and not part.text:
-            losses.note("reasoning", "left out, for another model has made it")
-            continue
-        if isinstance(part, Opaque):
-            losses.note("reasoning", "left out, for another API has made it")
-            continue
-        mark = getattr(part, "cache", None)
-        if mark is not None and isinstance(part, Text) and not profile.marks and profile.extras:
-            losses.note("cache", "left to the provider")
-            part = msgspec.structs.replace(part, cache=None)
-        kept.append(part)
+    kept = [new for part in message.parts if (new := _kept(part, profile, names, losses)) is not None]
     if len(kept) == len(message.parts) and all(new is old for new, old in zip(kept, message.parts, strict=True)):
         return message
     return msgspec.structs.replace(message, parts=tuple(kept))
+
+
+def _kept(part: Part, profile: ChatProfile, names: SentNames, losses: Losses) -> Part | None:
+    """The part as it is written; None for one that is left out."""
+    match part:
+        case Reasoning() if not profile.returned:
+            if part.text or part.carried:
+                losses.note("reasoning", "left out, for the provider does not take it back")
+            return None
+        case Reasoning() if not part.text:
+            losses.note("reasoning", "left out, for another model has made it")
+            return None
+        case Opaque():
+            losses.note("reasoning", "left out, for another API has made it")
+            return None
+        case ToolCall() if not part.custom:
+            wire = names.wire(part.name, part.namespace)
+            return part if wire == part.name else msgspec.structs.replace(part, name=wire, namespace=None)
+        case ToolResult() if part.is_error:
+            losses.note("tool_error", "text")
+            return msgspec.structs.replace(part, is_error=False, content=(Text("Error:"), *part.content))
+    mark = getattr(part, "cache", None)
+    if mark is None or profile.marks or "mode" in mark:
+        return part
+    losses.note("cache", _UNMARKED)
+    return msgspec.structs.replace(part, cache=None)
+
+
+def _has_media(message: Message) -> bool:
+    return any(isinstance(part, ToolResult) and any(map(_is_media, part.content)) for part in message.parts)
+
+
+def _is_media(part: Part) -> bool:
+    return isinstance(part, Image | Audio | Video | File)
+
+
+def _media_behind_results(messages: tuple[Message, ...], losses: Losses) -> tuple[Message, ...]:
+    """The messages, with pictures and files of results in a turn of the user right behind all results: a result of the API is
+    text."""
+    written: list[Message] = []
+    waiting: list[Part] = []
+    for message in messages:
+        results = message.role == "tool" or (message.parts and isinstance(message.parts[0], ToolResult))
+        if waiting and not results:
+            written.append(Message("user", tuple(waiting)))
+            waiting = []
+        if results and _has_media(message):
+            losses.note("result_media", "in a turn of the user behind the results")
+            message = msgspec.structs.replace(
+                message, parts=tuple(_text_alone(part, waiting) for part in message.parts)
+            )
+        written.append(message)
+    return (*written, Message("user", tuple(waiting))) if waiting else tuple(written)
+
+
+def _text_alone(part: Part, waiting: list[Part]) -> Part:
+    """A result without its media, which wait to be written."""
+    if not isinstance(part, ToolResult) or not any(map(_is_media, part.content)):
+        return part
+    media = [each for each in part.content if _is_media(each)]
+    waiting += [Text(f"From the result of the call {part.call_id}:"), *media]
+    text = tuple(each for each in part.content if not _is_media(each))
+    return msgspec.structs.replace(part, content=text or (Text("It follows."),))
 
 
 # ----------------------------------------------------------------------------------------------------------- reasoning

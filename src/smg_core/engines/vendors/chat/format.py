@@ -8,18 +8,23 @@ from urllib.parse import quote, urlencode
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.chat.body import write_chat
+from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
 from smg_core.request import GenerationRequest
 
 __all__ = ["ChatFormat"]
+
+_NAME_LENGTH = 64
 
 
 class ChatFormat:
@@ -58,10 +63,12 @@ class ChatFormat:
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
         """A generation."""
-        losses = Losses()
-        body = write_chat(request, model, self._profile, losses)
+        losses, names = Losses(), SentNames(_NAME_LENGTH)
+        body = write_chat(request, model, self._profile, names, losses)
         calls = (request.origin or Origin("")).calls
-        decoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        decoder: AnswerDecoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        if names.changed:
+            decoder = OwnNames(decoder, names)
         return ProviderCall(self._path(model), body, decoder, losses=losses.found)
 
     def _path(self, model: str) -> str:

@@ -8,8 +8,10 @@ modules of providers, the vocabulary.
 import attrs
 import msgspec
 
+from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.gemini.contents import PROVIDER, ContentWriter
 from smg_core.engines.vendors.gemini.facts import GeminiFacts
+from smg_core.engines.vendors.gemini.meaning import OURS, meant
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames
@@ -105,8 +107,9 @@ def write_gemini(request: GenerationRequest, model: str, facts: GeminiFacts, los
         declared = [_tool(tool, names, losses, f"tools[{at}]") for at, tool in enumerate(request.tools)]
         body["tools"] = [{"functionDeclarations": declared}]
         body |= _choice(request, names, losses)
-    _rest(request, body, losses)
-    return WrittenGemini(msgspec.json.encode(body), names)
+    own = request.origin is not None and request.origin.api == "generate_content"
+    _rest(request, body, losses, own=own)
+    return WrittenGemini(as_sent(body, request.written if own else b"", meant, OURS), names)
 
 
 def _sampling(sampling: Sampling, facts: GeminiFacts) -> ProviderJson:
@@ -225,7 +228,7 @@ def _choice(request: GenerationRequest, names: SentNames, losses: Losses) -> Pro
     return {} if config == {"mode": "AUTO"} else {"toolConfig": {"functionCallingConfig": config}}
 
 
-def _rest(request: GenerationRequest, body: ProviderJson, losses: Losses) -> None:
+def _rest(request: GenerationRequest, body: ProviderJson, losses: Losses, *, own: bool) -> None:
     if request.user is not None:
         losses.note("user", "not sent")
     if request.cache_key is not None:
@@ -235,7 +238,6 @@ def _rest(request: GenerationRequest, body: ProviderJson, losses: Losses) -> Non
             raise not_for("service_tier", PROVIDER, f"it knows {', '.join(_TIERS)}")
         if (tier := _TIERS[request.service_tier]) is not None:
             body["serviceTier"] = tier
-    own = request.origin is not None and request.origin.api == "generate_content"
     for name, value in request.extra.items():
         if name in body or "." in name or "[" in name or not own:
             raise not_for(f"extra.{name}", PROVIDER)

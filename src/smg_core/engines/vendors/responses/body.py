@@ -8,9 +8,11 @@ the shared modules of providers, the vocabulary.
 import attrs
 import msgspec
 
+from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.responses.items import PROVIDER, ItemWriter
+from smg_core.engines.vendors.responses.meaning import OURS, meant
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.engines.vendors.written_fields import WrittenFields
 from smg_core.request import (
@@ -99,7 +101,7 @@ def write_responses(request: GenerationRequest, model: str, account: str, losses
         if name in body or "." in name or "[" in name or not own:
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
-    return WrittenResponses(msgspec.json.encode(body), names)
+    return WrittenResponses(as_sent(body, request.written if own else b"", meant, OURS), names)
 
 
 def _sampling(sampling: Sampling, include: list[str]) -> ProviderJson:

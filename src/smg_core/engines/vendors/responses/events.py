@@ -112,7 +112,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
 
     def _object(self, body: bytes, events: list[Event]) -> None:
         event = self._decoded(body)
-        if event.error is None:
+        if event.error is None and event.type != "error":
             super()._object(body, events)
         self._event(event, events)
 
