@@ -19,9 +19,9 @@ from smg_core.engines.connections.credential import CredentialSpec
 
 __all__ = ["CASES", "ERRORS", "FORMATS", "Format", "script"]
 
-CASES = ("text", "tool", "parallel", "json", "length", "refusal", "thinking", "thinking_tool")
+CASES = ("text", "tool", "parallel", "json", "length", "refusal", "thinking", "thinking_tool", "hidden_tool")
 """The answers that every format has. `thinking` has the signed reasoning SIGNATURE before a text, `thinking_tool` before a
-call."""
+call; in `hidden_tool` it has no text."""
 ERRORS = ("rejected", "too_long", "credentials", "unfunded", "limited", "overloaded", "late", "failed", "no_model")
 """The classes of refusals that every format has."""
 
@@ -132,6 +132,9 @@ _CLAUDE_FORMAT = Format(
         "refusal": claude_stream(_said("Hello"), stop="refusal"),
         "thinking": claude_stream(_thought("Let me see"), _said("Hello")),
         "thinking_tool": claude_stream(_thought("Let me see"), _called("toolu_1", "Paris"), stop="tool_use"),
+        "hidden_tool": claude_stream(
+            ({"type": "redacted_thinking", "data": SIGNATURE}, []), _called("toolu_1", "Paris"), stop="tool_use"
+        ),
     },
     {
         "rejected": _claude_error(400, "invalid_request_error", "messages.0: bad, says https://internal.example/x"),
@@ -206,6 +209,7 @@ _GEMINI_FORMAT = Format(
         "refusal": gemini_stream([{"text": "Hello"}], stop="SAFETY"),
         "thinking": gemini_stream([_THOUGHT], [{"text": "Hello"}], [{"text": "", "thoughtSignature": SIGNATURE}]),
         "thinking_tool": gemini_stream([_THOUGHT], [_gemini_call("Paris", "call_1", SIGNATURE)]),
+        "hidden_tool": gemini_stream([_gemini_call("Paris", "call_1", SIGNATURE)]),
         "cut": gemini_stream([{"text": "Hel"}], stop="FINISH_REASON_UNSPECIFIED"),
     },
     {
@@ -295,6 +299,8 @@ def _gpt_call(call_id: str, city: str) -> tuple[dict[str, Any], list[dict[str, A
 def _gpt_thought(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     item = {"type": "reasoning", "id": "rs_1", "encrypted_content": SIGNATURE}
     delta = {"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": text}
+    if not text:
+        return {**item, "summary": []}, []
     return {**item, "summary": [{"type": "summary_text", "text": text}]}, [delta]
 
 
@@ -316,6 +322,7 @@ _RESPONSES_FORMAT = Format(
         "refusal": responses_stream(_gpt_refusal("Hello")),
         "thinking": responses_stream(_gpt_thought("Let me see"), _gpt_text("Hello")),
         "thinking_tool": responses_stream(_gpt_thought("Let me see"), _gpt_call("call_1", "Paris")),
+        "hidden_tool": responses_stream(_gpt_thought(""), _gpt_call("call_1", "Paris")),
     },
     {
         "rejected": _gpt_error(400, "invalid_request_error", None, "bad, says https://internal.example/x"),

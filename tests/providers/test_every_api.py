@@ -113,10 +113,10 @@ async def test_why_an_answer_ended_is_told(house: House, api: ClientApi, case: s
     assert api.finish(answer.json()) == expected
 
 
-@pytest.mark.parametrize("case", ["thinking_tool"])
+@pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
 async def test_signed_reasoning_goes_back_as_it_came(house: House, api: ClientApi, case: str) -> None:
     house.says(case)
-    body = api.body(case)
+    body = api.body("thinking_tool")
     answer = await house.ask(api, body)
     if not house.form.signs and answer.status_code == 400:  # a provider that is not told how much to reason
         assert "its models are chosen by whether they reason" in answer.text

@@ -307,6 +307,8 @@ class ResponseBuilder:
         self._delta(kind, event.text, self._prefix)
 
     def reasoning_end(self, event: ReasoningEnd) -> None:
+        if self._open is None and event.seal is not None and self._request.seals:
+            self._add("reasoning", "rs_", summary=[], encrypted_content=None)  # of which there is no text
         if self._open is None or self._kind != "reasoning":
             return
         if event.seal is not None and self._request.seals:
@@ -315,6 +317,8 @@ class ResponseBuilder:
 
     def _close_reasoning(self, item: JsonObject) -> None:
         text = "".join(self._texts)
+        if not text:
+            return
         if self._request.summarized:
             where = self._at(summary_index=0)
             self._event("response.reasoning_summary_text.done", **where, text=text)
