@@ -680,6 +680,8 @@ CONSTANTS |= {
     "credentials.aws.signer._LEAST_S": "AWS takes what is up to five minutes off",
     "credentials.google.assertion.ASSERTION_S": FORMAT,
     "credentials.google.chain._DEEPEST": "no chain of accounts that people make is longer; it ends a circle",
+    "engines.http.dialing._MOST_HEAD": "an answer that opens a tunnel has a line and a few headers",
+    "engines.vendors.chat.format._NAME_LENGTH": FORMAT,
     "credentials.renewal.keys.COMMAND_S": "what an entry says as every_s comes before it",
     "credentials.renewal.keys.FILE_S": "what an entry says as every_s comes before it",
     "credentials.renewal.renewed.PAUSE_S": "how often a source that fails is asked; requests are refused meanwhile",

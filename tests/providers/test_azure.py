@@ -86,7 +86,9 @@ async def test_a_token_of_entra_is_asked_for_once_and_again_when_it_is_refused(m
     loopback = UrlRules(
         schemes=frozenset({"http"}), hosts=frozenset({"127.0.0.1"}), private=frozenset({"127.0.0.1"}), ports=None
     )
-    monkeypatch.setattr(opening, "TokenAsker", lambda: TokenAsker(token=loopback, metadata=loopback, timeout_s=60))
+    monkeypatch.setattr(
+        opening, "TokenAsker", lambda limits: TokenAsker(token=loopback, metadata=loopback, timeout_s=60)
+    )
     credential = CredentialSpec(kind="entra", tenant="t", client="c", key="s3cret-of-the-client")
     async with providing(answer) as azure:
         monkeypatch.setenv("AZURE_AUTHORITY_HOST", azure.url)

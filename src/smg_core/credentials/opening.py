@@ -17,9 +17,11 @@ from smg_core.credentials.renewal.keys import environment_key, key_source
 from smg_core.credentials.renewal.renewed import Renewed
 from smg_core.credentials.renewal.signing import SentFields, Signer
 from smg_core.engines.connections.credential import CredentialSpec
+from smg_core.engines.settings import EnginesConfig
 
 __all__ = ["ProviderWants", "open_signer"]
 
+_LIMITS = EnginesConfig()
 _BEDROCK_KEY = "AWS_BEARER_TOKEN_BEDROCK"
 
 
@@ -74,8 +76,11 @@ class _SharedSigner:
             await self._signer.close()
 
 
-def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker | None = None) -> Signer:
-    """The signer of a credential for a provider that wants it so; whoever opens it closes it. `asker` asks for tokens. Raises
+def open_signer(
+    spec: CredentialSpec, wants: ProviderWants, *, limits: EnginesConfig = _LIMITS, asker: TokenAsker | None = None
+) -> Signer:
+    """The signer of a credential for a provider that wants it so; whoever opens it closes it. `asker` asks for tokens, within
+    `limits`. Raises
     ValueError for a credential that makes no sense, or that this provider does not take."""
     spec.check()
     key = spec, wants
@@ -83,7 +88,7 @@ def open_signer(spec: CredentialSpec, wants: ProviderWants, *, asker: TokenAsker
         return _signer(spec, wants, asker)
     shared = _open.get(key)
     if shared is None:
-        shared = _open[key] = _Shared(_signer(spec, wants, TokenAsker()))
+        shared = _open[key] = _Shared(_signer(spec, wants, TokenAsker(limits=limits)))
     return _SharedSigner(key, shared)
 
 

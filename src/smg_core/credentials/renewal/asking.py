@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import attrs
 
 from smg_core.engines.connections.target import Tls
-from smg_core.engines.http.address import HttpAddress
+from smg_core.engines.http.address import HttpAddress, proxy_for
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpClient
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineStalled, EngineTimeout, WorkerGone
 from smg_egress.resolving import Resolver, resolve_host
 from smg_egress.rules import UrlRules
@@ -50,6 +51,9 @@ _METADATA = UrlRules(
 )
 
 
+_LIMITS = EnginesConfig()
+
+
 @attrs.frozen
 class TokenAsker:
     """Asks hosts for tokens: those of `token` by https, those of `metadata` by http. `timeout_s` is for one try; `tries` are made
@@ -61,6 +65,7 @@ class TokenAsker:
     timeout_s: float = 5.0
     tries: int = 3
     resolve: Resolver = resolve_host
+    limits: EnginesConfig = _LIMITS
 
     def reaching(self, url: str) -> "TokenAsker":
         """The same, which may also ask the agent at `url`, that the environment of this process names, where it is one of this
@@ -82,14 +87,18 @@ class TokenAsker:
         where there is no answer."""
         rules = self.metadata if url.startswith("http://") else self.token
         target = rules.target(url)
-        async with asyncio.timeout(self.timeout_s):
-            where = rules.address(target.host, await self.resolve(target.host, target.port))
-        address = HttpAddress(f"{target.scheme}://{target.authority}", "", "", where, target.port)
+        origin = f"{target.scheme}://{target.authority}"
+        address, limits = HttpAddress(origin, "", "", target.host, target.port), self.limits
+        if proxy_for(address, limits.http_proxy, limits.http_direct) is None:  # a proxy resolves names itself
+            limits = attrs.evolve(limits, http_proxy=None)
+            async with asyncio.timeout(self.timeout_s):
+                where = rules.address(target.host, await self.resolve(target.host, target.port))
+            address = attrs.evolve(address, host=where)
         tls = attrs.evolve(self.tls or Tls(), server_name=target.host) if target.scheme == "https" else None
         left = self.tries
         while True:
             left -= 1
-            client = HttpClient(address, headers=headers, tls=tls, connect_timeout=self.timeout_s)
+            client = HttpClient(address, headers=headers, tls=tls, limits=limits, connect_timeout=self.timeout_s)
             try:
                 answer = await client.ask(method, target.path, body, timeout=self.timeout_s, most=_MOST_BYTES)
             except _AGAIN:

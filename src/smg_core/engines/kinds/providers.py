@@ -75,7 +75,8 @@ def signer_of(
         return Unsigned(), headers
     scheme = "Bearer" if key_header == "authorization" else ""
     region = place.region or _region_in(place.url)
-    return open_signer(spec, ProviderWants(key_header, scheme, service, region, scope)), headers
+    wants = ProviderWants(key_header, scheme, service, region, scope)
+    return open_signer(spec, wants, limits=place.limits), headers
 
 
 def _account_of(place: EnginePlace) -> str:
