@@ -40,9 +40,11 @@ class House:
 
 
 @asynccontextmanager
-async def before(form: Format) -> AsyncIterator[House]:
+async def before(form: Format, config: Config | None = None) -> AsyncIterator[House]:
     """A gateway whose only worker is the provider of `form`, under its own name and as "m"."""
-    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0))
+    config = attrs.evolve(
+        config or Config(), workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0)
+    )
     config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
     observer = MemoryObserver()
     async with providing(script(form, "text")) as provider:

@@ -128,7 +128,7 @@ class _Choice:
         if self._plan.told_apart:
             events += (ReasoningEnd(self._index), OpaqueBlock(self._index, CARRIED, token))
         else:
-            events.append(ReasoningEnd(self._index, token))
+            events.append(ReasoningEnd(self._index, token, carried=True))
 
     def _sealed(self, event: Event, seal: Callable[[str], bytes]) -> Event:
         """The event; the end of reasoning with its seal."""
