@@ -45,15 +45,16 @@ TIERS: tuple[str, ...] = (
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
-        apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
+        apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
+    "credentials.aws credentials.entra credentials.google engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
     """
-        discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
+        credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
         engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
+    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
@@ -83,6 +84,7 @@ LAZY_TABLES = frozenset(
             "apis.usage.asking",
             "app.app",
             "batches.work",
+            "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",
             "engines.kinds.providers",

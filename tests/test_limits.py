@@ -655,6 +655,66 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.tiktoken._LONGEST_RUN": FORMAT,
     "tokenizer.vocabulary._COMPOSED": FORMAT,
 }
+CONSTANTS |= {
+    **dict.fromkeys(
+        (
+            *(f"credentials.{name}._MOST_BYTES" for name in ("aws.chain", "entra.chain", "google.chain")),
+            *(f"credentials.renewal.{name}" for name in ("asking._MOST_BYTES", "keys._MOST", "programs.MOST_BYTES")),
+        ),
+        "what is longer is no key, no token and no file of them",
+    ),
+    **dict.fromkeys(
+        (
+            *(f"credentials.renewal.granted.{name}" for name in ("AWAITED_S", "RENEWED_S")),
+            *(
+                f"credentials.renewal.token_answers.{name}"
+                for name in ("AWAITED_TOKEN_S", "RENEWED_TOKEN_S", "_USUAL_S")
+            ),
+        ),
+        "tokens last for an hour or more; of one that ends sooner it is a part of its time",
+    ),
+    **dict.fromkeys(
+        ("credentials.aws.chain._FILES_S", "credentials.aws.chain._SSO_S", "credentials.google.chain._LIBRARY_S"),
+        "how soon a credential is looked at again that does not say when it ends",
+    ),
+    "credentials.aws.signer._LEAST_S": "AWS takes what is up to five minutes off",
+    "credentials.google.assertion.ASSERTION_S": FORMAT,
+    "credentials.google.chain._DEEPEST": "no chain of accounts that people make is longer; it ends a circle",
+    "engines.http.dialing._MOST_HEAD": "an answer that opens a tunnel has a line and a few headers",
+    "engines.vendors.chat.format._NAME_LENGTH": FORMAT,
+    "credentials.renewal.keys.COMMAND_S": "what an entry says as every_s comes before it",
+    "credentials.renewal.keys.FILE_S": "what an entry says as every_s comes before it",
+    "credentials.renewal.renewed.PAUSE_S": "how often a source that fails is asked; requests are refused meanwhile",
+    **dict.fromkeys(
+        (
+            f"engines.vendors.bedrock.converse_{name}"
+            for name in (
+                *("body._BREAKPOINTS", "body._HIGHEST_TEMPERATURE", "body._LEAST_BUDGET", "body._NAME_LENGTH"),
+                *("turns._ID_LENGTH", "turns._NAME_LENGTH"),
+            )
+        ),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (
+            f"engines.vendors.bedrock.event_stream.{name}"
+            for name in (
+                "MOST_HEADERS",
+                "MOST_PAYLOAD",
+                "_AROUND",
+                "_BYTES",
+                "_FALSE",
+                "_TEXT",
+                "_TRUE",
+                "_REPEATED",
+                "_UUID",
+                "_UUID_SIZE",
+            )
+        ),
+        FORMAT,
+    ),
+}
+
 DEFAULTS: dict[str, str] = {
     "admin.answers.respond_json.status": FORMAT,
     "admin.roster._show.status": FORMAT,

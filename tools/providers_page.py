@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 from smg_core.engines.vendors.anthropic import concepts as anthropic
+from smg_core.engines.vendors.bedrock import concepts as bedrock
+from smg_core.engines.vendors.chat import concepts as azure
 from smg_core.engines.vendors.concepts_page import concepts_table
 from smg_core.engines.vendors.gemini import concepts as gemini
 from smg_core.engines.vendors.responses import concepts as responses
 
 PAGE = Path(__file__).parent.parent / "docs" / "providers.md"
 BEGIN, END = "<!-- concepts: written by tools/providers_page.py -->\n", "<!-- end of concepts -->\n"
-KINDS = {"anthropic": anthropic, "gemini": gemini, "openai-responses": responses}
+KINDS = {"anthropic": anthropic, "gemini": gemini, "openai-responses": responses, "bedrock": bedrock, "azure": azure}
 
 
 def page() -> str:

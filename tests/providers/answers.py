@@ -15,6 +15,8 @@ import openai.types.responses as gpt
 from pydantic import TypeAdapter
 from tests.providers.fake import Heard, Said, sse
 
+from smg_core.engines.connections.credential import CredentialSpec
+
 __all__ = ["CASES", "ERRORS", "FORMATS", "Format", "script"]
 
 CASES = ("text", "tool", "parallel", "json", "length", "refusal", "thinking", "thinking_tool", "hidden_tool")
@@ -31,7 +33,9 @@ KEY = "secret-key-of-a-test"
 @attrs.frozen
 class Format:
     """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`:
-    where the model declines, the provider's filter has cut the answer off."""
+    where the model declines, the provider's filter has cut the answer off. `cut_at`
+    is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed;
+    `returned` is the field in which it takes plain reasoning back."""
 
     kind: str
     model: str
@@ -42,6 +46,11 @@ class Format:
     key: tuple[str, str]
     counted: Said | None = None
     filters: bool = False
+    credential: CredentialSpec | None = None
+    content_type: str = "text/event-stream"
+    cut_at: int | None = None
+    signs: bool = True
+    returned: str = ""
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:
@@ -55,7 +64,10 @@ def script(form: Format, case: str) -> Callable[[Heard], Said]:
         if case in form.errors:
             return form.errors[case]
         stream = form.streams.get(case) or form.streams["text"]
-        return Said(stream, cut_at=stream.index(b"\n\n", stream.index(b"Hel")) + 2 if case == "cut" else None)
+        if case != "cut":
+            return Said(stream, kind=form.content_type)
+        after = form.cut_at or stream.index(b"\n\n", stream.index(b"Hel")) + 2
+        return Said(stream, kind=form.content_type, cut_at=after)
 
     return answer
 

@@ -1,6 +1,7 @@
 """An outside provider on a loopback port, which answers by a script: real HTTP, exact bytes, and everything it heard."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -55,8 +56,9 @@ Script = Callable[[Heard], Said]
 class FakeProvider:
     """Answers by `script`, and keeps what it `heard`. `left` counts connections that the other side closed under an answer."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, secure: bool = False) -> None:
         self.script = script
+        self.secure = secure
         self.heard: list[Heard] = []
         self.left = asyncio.Event()
         self.go = asyncio.Event()
@@ -64,7 +66,7 @@ class FakeProvider:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"https://localhost:{self.port}" if self.secure else f"http://127.0.0.1:{self.port}"
 
     @property
     def asked(self) -> list[Heard]:
@@ -109,9 +111,9 @@ class FakeProvider:
 
 
 @asynccontextmanager
-async def providing(script: Script) -> AsyncIterator[FakeProvider]:
-    """A provider that runs."""
-    provider = FakeProvider(script)
-    async with listening(provider.take) as port:
+async def providing(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeProvider]:
+    """A provider that runs, behind TLS where there is a context for it."""
+    provider = FakeProvider(script, secure=tls is not None)
+    async with listening(provider.take, tls) as port:
         provider.port = port
         yield provider

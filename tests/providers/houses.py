@@ -49,8 +49,10 @@ async def before(form: Format, config: Config | None = None) -> AsyncIterator[Ho
     config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
     observer = MemoryObserver()
     async with providing(script(form, "text")) as provider:
-        headers = (("authorization", f"Bearer {KEY}"),)
-        spec = WorkerSpec(provider.url, dialect=form.kind, model=form.model, headers=headers)
+        headers = () if form.credential is not None else (("authorization", f"Bearer {KEY}"),)
+        spec = WorkerSpec(
+            provider.url, dialect=form.kind, model=form.model, headers=headers, credential=form.credential
+        )
         async with Gateway([spec], config=config, observer=observer) as gateway:
             await gateway.ready()
             async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:

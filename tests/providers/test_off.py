@@ -19,7 +19,7 @@ from smg_core.engines.kinds.table import check_place, kind_names
 for each in kind_names():
     try:
         check_place(EnginePlace("http://127.0.0.1:1", kind=each))
-    except LookupError:
+    except (LookupError, ValueError):
         pass
 loaded = [name for name in sys.modules if name.startswith("smg_core.engines.vendors")]
 print(len(loaded), *loaded)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from smg_core.engines.base import EngineSink
+from smg_core.engines.calls import AnswerCall
 from smg_core.engines.connections.secrets import SecretHeaders
 from smg_core.engines.http.answer import HttpReply
-from smg_core.engines.http.client import HttpCall
 from smg_core.engines.openai.asking import Asking
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, ReadingFailed, SmgError
@@ -28,6 +28,8 @@ _FIRST = b"{:deir"
 read where it begins with one, and is refused otherwise."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """Bytes that may stand before an object or the first event: spaces, and the mark of UTF-8."""
+_BINARY = "application/vnd.amazon.eventstream"
+"""The type of a stream that is no text: its reader is given all of it."""
 _NO_LOSSES: Mapping[str, str] = {}
 
 
@@ -54,7 +56,7 @@ class HttpAnswerCall:
         self._sink = sink
         self._address = address
         self._over = False  # the sink is told nothing more
-        self._call: HttpCall | None = None
+        self._call: AnswerCall | None = None
         self._refusal: HttpReply | None = None  # the head of an answer that is an error
         self._refused = bytearray()
         self._object: bytearray | None = None  # of an answer that is one object and no stream
@@ -63,9 +65,13 @@ class HttpAnswerCall:
         self._timer: asyncio.TimerHandle | None = None  # for the end of a stream whose answer is whole
         self._paused = False
 
-    def attach(self, call: HttpCall) -> None:
+    def attach(self, call: AnswerCall) -> None:
         """Take the call that was started with this as its receiver."""
         self._call = call
+
+    def keep_out(self, secrets: SecretHeaders) -> None:
+        """Take the headers that the request is sent with, which are kept out of errors from now on."""
+        self._secrets = secrets
 
     # --------------------------------------------------------------------------------------------- asked by the sink's owner
 
@@ -103,6 +109,8 @@ class HttpAnswerCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
+        elif kind.lower().startswith(_BINARY):
+            self._unseen = False
         elif self._any_kind and not kind.lower().startswith(_EVENT_STREAM):
             self._object = bytearray()
         else:

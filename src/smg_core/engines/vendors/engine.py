@@ -9,20 +9,21 @@ stops where its connection is closed, so `cancel` closes it.
 
 from collections.abc import Awaitable, Sequence
 
+from smg_core.credentials.renewal.signing import SentFields, Signer
 from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
 from smg_core.engines.calls import AnswerCall
 from smg_core.engines.connections.secrets import SecretHeaders
 from smg_core.engines.connections.target import Tls
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HttpAddress
-from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.http.answer import HttpReceiver, HttpReply
 from smg_core.engines.http.client import HttpClient
 from smg_core.engines.loads import Loads
 from smg_core.engines.openai.asking import AnswerDecoder, Asking
 from smg_core.engines.openai.call import HttpAnswerCall
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
-from smg_core.engines.vendors.signing import HeaderFields, Signer
+from smg_core.engines.vendors.proven_call import ProvenCall, SentCall
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
 from smg_core.errors import EngineFailed, InternalError
 from smg_core.events import Event
@@ -79,28 +80,34 @@ class ProviderEngine:
 
         asked = written() if elsewhere is None else await elsewhere(written)
         path = f"{self._api}{asked.path}"
-        fields = (("content-type", _JSON), ("accept", "text/event-stream"), *asked.headers)
-        signed = await self._signed("POST", path, fields, asked.body)
-        call = HttpAnswerCall(
-            Asking(asked.path, asked.body, _JSON, "text/event-stream", _reader(asked)),
-            sink,
-            str(self.address),
-            self._limits,
-            SecretHeaders((*self._http.headers.fields, *signed)),
-            self._wire.refusal,
-            asked.losses,
-        )
-        call.attach(
-            await self._http.start(
+        fields = (("content-type", _JSON), ("accept", asked.accept), *asked.headers)
+
+        async def sent(receiver: HttpReceiver) -> SentCall:
+            signed = await self._signed("POST", path, fields, asked.body)
+            call.keep_out(SecretHeaders((*self._http.headers.fields, *signed)))
+            started = await self._http.start(
                 "POST",
                 path,
                 asked.body,
-                call,
+                receiver,
                 headers=(*fields, *signed),
                 timeout=timeout,
                 connect_timeout=connect_timeout,
             )
+            return SentCall(started, signed)
+
+        call = HttpAnswerCall(
+            Asking(asked.path, asked.body, _JSON, asked.accept, _reader(asked)),
+            sink,
+            str(self.address),
+            self._limits,
+            self._http.headers,
+            self._wire.refusal,
+            asked.losses,
         )
+        proven = ProvenCall(call, sent, self._signer, self._limits.http_error_bytes)
+        call.attach(proven)
+        await proven.start()
         return call
 
     @property
@@ -122,10 +129,7 @@ class ProviderEngine:
         about = self._wire.about(self._model)
         context = 0
         if about is not None:
-            reply = await self._ask("GET", about)
-            if reply.status != 200:
-                raise self._refused(reply)
-            context = self._wire.described(reply.body).context
+            context = self._wire.described(await self._told("GET", about)).context
         info = ModelInfo(model=self._model, context_length=context)
         return info, self._wire.facts
 
@@ -134,17 +138,15 @@ class ProviderEngine:
         question = self._wire.count(request, self._model)
         if question is None:
             return None
-        reply = await self._ask("POST", question)
-        if reply.status != 200:
-            raise self._refused(reply)
-        return self._wire.counted(reply.body)
+        return self._wire.counted(await self._told("POST", question))
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the provider answers for the model; one that is asked too often is well."""
         about = self._wire.about(self._model)
         if about is None:
             return True
-        status = (await self._ask("GET", about, timeout)).status
+        reply, _ = await self._ask("GET", about, timeout)
+        status = reply.status
         return status == 200 or status == 429
 
     async def loads(self) -> Loads | None:
@@ -169,24 +171,37 @@ class ProviderEngine:
     async def close(self) -> None:
         """Let go of all connections; calls in flight end with WorkerGone."""
         await self._http.close()
+        await self._signer.close()
 
-    async def _ask(self, method: str, asked: ProviderCall, timeout: float | None = None) -> HttpReply:
-        """A question with its whole answer."""
+    async def _told(self, method: str, asked: ProviderCall) -> bytes:
+        """The answer to a question. Raises the error that it is."""
+        reply, signed = await self._ask(method, asked)
+        if reply.status == 200:
+            return reply.body
+        raise SecretHeaders((*self._http.headers.fields, *signed)).hide(self._wire.refusal(reply))
+
+    async def _ask(
+        self, method: str, asked: ProviderCall, timeout: float | None = None
+    ) -> tuple[HttpReply, SentFields]:
+        """A question with its whole answer, and the headers that proved who asked."""
         path = f"{self._api}{asked.path}"
         fields = (*((("content-type", _JSON),) if asked.body else ()), ("accept", _JSON), *asked.headers)
-        signed = await self._signed(method, path, fields, asked.body)
         limit = self._limits.question_timeout_s if timeout is None else timeout
-        return await self._http.ask(
-            method, path, asked.body, headers=(*fields, *signed), timeout=limit, question=method == "GET"
-        )
+        tried = False
+        while True:
+            signed = await self._signed(method, path, fields, asked.body)
+            headers = (*fields, *signed)
+            reply = await self._http.ask(
+                method, path, asked.body, headers=headers, timeout=limit, question=method == "GET"
+            )
+            if tried or reply.status < 400 or not self._signer.refused(signed, reply.status, reply.headers, reply.body):
+                return reply, signed
+            tried = True
 
-    async def _signed(self, method: str, path: str, fields: HeaderFields, body: bytes) -> HeaderFields:
+    async def _signed(self, method: str, path: str, fields: SentFields, body: bytes) -> SentFields:
         sent = (*self._http.headers.fields, *fields)
         found = self._signer.authorise(method, f"{self.address.origin}{path}", sent, body)
         return await found if isinstance(found, Awaitable) else found
-
-    def _refused(self, reply: HttpReply) -> Exception:
-        return self._http.headers.hide(self._wire.refusal(reply))
 
 
 def _reader(asked: ProviderCall) -> AnswerDecoder:

@@ -21,13 +21,15 @@ __all__ = ["DescribedModel", "ProviderCall", "WireFormat"]
 
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
-    is no stream). `losses` names what of the request the provider is not told, each with what is done in its place."""
+    is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
+    `accept` is the type that the answer is asked for in."""
 
     path: str
     body: bytes
     decoder: AnswerDecoder | None = None
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
+    accept: str = "text/event-stream"
 
 
 class DescribedModel(Struct, frozen=True):

@@ -65,6 +65,10 @@ def originals(model: str) -> Mapping[str, Carried]:
     thinking = {"type": "thinking", "thinking": "Hm", "signature": "c2ln"}
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
     return {
+        "bedrock": Carried(
+            "bedrock", "", model, "thought", b'{"reasoningText":{"text":"Let me see","signature":"c2ln"}}'
+        ),
+        "azure": Carried("azure", "", model, "thought", b"{}"),
         "anthropic": Carried("anthropic", "", model, "thought", msgspec.json.encode(thinking)),
         "gemini": Carried("gemini", "", model, "call:call_1", b"c2ln"),
         "openai-responses": Carried("openai", "", model, "thought", msgspec.json.encode(item)),

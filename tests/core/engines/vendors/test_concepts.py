@@ -1,6 +1,6 @@
 """The table of what becomes of each concept before each provider: every cell is asked for, and is what the table says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from tests.core.engines.vendors.samples import PLAIN, sample
@@ -9,6 +9,11 @@ from tools.providers_page import PAGE, page
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic import concepts as anthropic
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
+from smg_core.engines.vendors.bedrock import concepts as bedrock
+from smg_core.engines.vendors.bedrock.converse import ConverseFormat
+from smg_core.engines.vendors.chat import concepts as azure
+from smg_core.engines.vendors.chat.format import ChatFormat
+from smg_core.engines.vendors.chat.profiles import CHAT_PROFILES
 from smg_core.engines.vendors.concepts import CONCEPTS, ConceptCell
 from smg_core.engines.vendors.gemini import concepts as gemini
 from smg_core.engines.vendors.gemini.format import GeminiFormat
@@ -18,10 +23,12 @@ from smg_core.engines.vendors.wire_format import WireFormat
 from smg_core.errors import UnsupportedParameter
 
 LIMITS = EnginesConfig()
-FORMATS: Mapping[str, tuple[type[WireFormat], str, Mapping[str, ConceptCell]]] = {
+FORMATS: Mapping[str, tuple[Callable[[], WireFormat], str, Mapping[str, ConceptCell]]] = {
     "anthropic": (MessagesFormat, anthropic.MODEL, anthropic.CELLS),
     "gemini": (GeminiFormat, gemini.MODEL, gemini.CELLS),
     "openai-responses": (ResponsesFormat, responses.MODEL, responses.CELLS),
+    "bedrock": (ConverseFormat, bedrock.MODEL, bedrock.CELLS),
+    "azure": (lambda: ChatFormat(CHAT_PROFILES["azure"]), azure.MODEL, azure.CELLS),
 }
 NOT_IN_THE_BODY = frozenset({"metadata", "empty_text"})
 """What the gateway keeps, and what is nothing: exact, and not in the body."""

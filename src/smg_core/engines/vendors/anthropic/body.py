@@ -38,7 +38,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["WrittenMessages", "write_body"]
+__all__ = ["WrittenMessages", "refuses_keyword", "write_body"]
 
 _NAME_LENGTH = 128
 _BREAKPOINTS = 4
@@ -304,13 +304,14 @@ def _tool(tool: object, names: SentNames, losses: Losses, at: str) -> ProviderJs
 
 
 def _reduced(schema: Mapping[str, Json], losses: Losses) -> ProviderJson:
-    reduced, changed = without_keywords(schema, _refuses)
+    reduced, changed = without_keywords(schema, refuses_keyword)
     if changed:
         losses.note("schema_keywords", "in descriptions, and checked in the answer")
     return reduced
 
 
-def _refuses(word: str, value: object) -> bool:
+def refuses_keyword(word: str, value: object) -> bool:
+    """Whether a schema that binds may not have this keyword."""
     return word in _REFUSED_WORDS or (word == "minItems" and isinstance(value, int) and value > 1)
 
 
