@@ -21,11 +21,12 @@ class RealtimeConfig:
         at_most=86400,
     )
     frame_bytes: int = option(
-        24 * MIB, "Largest event that a session takes, in bytes; sound is in it as base64.", at_least=1024, at_most=1 << 31
+        24 * MIB,
+        "Largest event that a session takes, in bytes; sound is in it as base64.",
+        at_least=1024,
+        at_most=1 << 31,
     )
-    items: int = option(
-        2000, "Items that the conversation of a session has at most.", at_least=1, at_most=1_000_000
-    )
+    items: int = option(2000, "Items that the conversation of a session has at most.", at_least=1, at_most=1_000_000)
     kept_bytes: int = option(
         64 * MIB,
         "Bytes of items, settings and sound that a session holds at most; more is refused by an error event.",

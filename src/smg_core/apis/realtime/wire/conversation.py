@@ -62,15 +62,19 @@ class Conversation:
             )
         if self.size + held + item.size > self._most_bytes:
             raise InvalidRequest(
-                f"A session holds at most {self._most_bytes} bytes; delete items.", param="item", code="session_too_large"
+                f"A session holds at most {self._most_bytes} bytes; delete items.",
+                param="item",
+                code="session_too_large",
             )
 
     def insert(self, item: Item, previous: str | None = None) -> str | None:
-        """Put `item` behind the one of id `previous`, "root" for the front, None for the end; returns the id of the one before it.
+        """Put `item` behind the one of id `previous`, "root" for the front, None for the end; returns the id of the one before.
         Raises InvalidRequest for an id that there is already, or a `previous` that is none."""
         if item.id in self._items:
             raise InvalidRequest(
-                f"Item with id '{item.id}' already exists in the conversation.", param="item.id", code="item_already_exists"
+                f"Item with id '{item.id}' already exists in the conversation.",
+                param="item.id",
+                code="item_already_exists",
             )
         place = len(self._order)
         if previous == ROOT:
@@ -109,6 +113,10 @@ class Conversation:
         """What came before this item did not fit the context: later responses begin with it."""
         if id in self._items:
             self._begins_at = id
+
+    def all(self) -> list[Item]:
+        """All items in order."""
+        return [self._items[id] for id in self._order]
 
     def read(self) -> list[Item]:
         """The items that a response reads."""

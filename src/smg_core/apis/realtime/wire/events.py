@@ -78,7 +78,9 @@ def read_event(data: bytes | bytearray, limits: LimitsConfig) -> ClientEvent:
     try:
         plain = plain_body(bytes(data), limits)
     except InvalidJson:
-        return ClientEvent("", fault=InvalidJson("An event is a JSON object, and this is no JSON.", code="invalid_event"))
+        return ClientEvent(
+            "", fault=InvalidJson("An event is a JSON object, and this is no JSON.", code="invalid_event")
+        )
     except SmgError as error:
         return ClientEvent("", fault=error)
     if not isinstance(plain, dict):

@@ -117,8 +117,9 @@ _PARTS: Mapping[str, Mapping[str, type[Struct]]] = {
 
 @attrs.frozen(eq=False)
 class Item:
-    """One item. `shown` is it as JSON, `said` the item of a Responses request that it is for the model (b"" for nothing), `hidden`
-    one of the reasoning before it. `call_id` is of a call or its output, `asks` of a question or its answer the question's id."""
+    """One item. `shown` is it as JSON, `said` the item of a Responses request that it is for the model (b"" for nothing),
+    `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that an item asks
+    or answers."""
 
     id: str
     kind: str
@@ -155,7 +156,9 @@ def reading_of(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item
     read = explained(item, wanted, at)
     if read.id is not None and not 0 < len(read.id) <= LONGEST_ID:
         raise InvalidRequest(
-            f"Invalid '{at}.id': expected 1 to {LONGEST_ID} characters.", param=f"{at}.id", code="string_above_max_length"
+            f"Invalid '{at}.id': expected 1 to {LONGEST_ID} characters.",
+            param=f"{at}.id",
+            code="string_above_max_length",
         )
     told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
@@ -218,7 +221,11 @@ def _said(body: JsonObject, kind: str) -> bytes:
     if kind == "message":
         role = str(body["role"])
         content = body["content"]
-        parts = [_spoken(part, _SAID[role]) for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+        parts = (
+            [_spoken(part, _SAID[role]) for part in content if isinstance(part, dict)]
+            if isinstance(content, list)
+            else []
+        )
         return encode_object({"type": kind, "role": role, "content": parts}) if parts else b""
     fields = _MODELS_FIELDS[kind]
     said = {name: body.get(name) for name in fields if name in body}

@@ -39,7 +39,10 @@ STREAM: Mapping[tuple[StreamState, str], StreamState] = {
     ("mcp", "response.mcp_call.in_progress"): "mcp",
     ("mcp", "response.mcp_call.completed"): "settled",
     ("mcp", "response.mcp_call.failed"): "settled",
-    ("item", "response.output_item.done"): "response",  # an approval that is asked for, or what was cut off at its beginning
+    (
+        "item",
+        "response.output_item.done",
+    ): "response",  # an approval that is asked for, or what was cut off at its beginning
     ("message", "response.output_item.done"): "response",
     ("call", "response.output_item.done"): "response",  # cut off
     ("mcp", "response.output_item.done"): "response",  # cut off

@@ -44,41 +44,41 @@ class SoundFormat(_Wire):
 class NoiseReduction(_Wire):
     """Taken and echoed; nothing here reduces noise."""
 
-    type: Literal["near_field", "far_field"] | None | UnsetType = UNSET
-    strength: float | None | UnsetType = UNSET
+    type: Literal["near_field", "far_field"] | UnsetType | None = UNSET
+    strength: float | UnsetType | None = UNSET
 
 
 class InputTranscription(_Wire):
     """Which model writes down what the user says."""
 
-    model: Annotated[str, Meta(max_length=256)] | None | UnsetType = UNSET
-    language: Annotated[str, Meta(max_length=64)] | None | UnsetType = UNSET
-    prompt: Annotated[str, Meta(max_length=8192)] | None | UnsetType = UNSET
-    delay: str | None | UnsetType = UNSET
-    keywords: list[str] | None | UnsetType = UNSET
-    languages: list[str] | None | UnsetType = UNSET
+    model: Annotated[str, Meta(max_length=256)] | UnsetType | None = UNSET
+    language: Annotated[str, Meta(max_length=64)] | UnsetType | None = UNSET
+    prompt: Annotated[str, Meta(max_length=8192)] | UnsetType | None = UNSET
+    delay: str | UnsetType | None = UNSET
+    keywords: list[str] | UnsetType | None = UNSET
+    languages: list[str] | UnsetType | None = UNSET
 
 
 class TurnDetection(_Wire):
     """When a turn of the user begins and ends. Times are in milliseconds."""
 
     type: Literal["server_vad", "semantic_vad"]
-    threshold: Annotated[float, Meta(ge=0, le=1)] | None | UnsetType = UNSET
-    prefix_padding_ms: Annotated[int, Meta(ge=0, le=10_000)] | None | UnsetType = UNSET
-    silence_duration_ms: Annotated[int, Meta(ge=1, le=60_000)] | None | UnsetType = UNSET
-    create_response: bool | None | UnsetType = UNSET
-    interrupt_response: bool | None | UnsetType = UNSET
-    idle_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] | None | UnsetType = UNSET
-    eagerness: Literal["low", "medium", "high", "auto"] | None | UnsetType = UNSET
+    threshold: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
+    prefix_padding_ms: Annotated[int, Meta(ge=0, le=10_000)] | UnsetType | None = UNSET
+    silence_duration_ms: Annotated[int, Meta(ge=1, le=60_000)] | UnsetType | None = UNSET
+    create_response: bool | UnsetType | None = UNSET
+    interrupt_response: bool | UnsetType | None = UNSET
+    idle_timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] | UnsetType | None = UNSET
+    eagerness: Literal["low", "medium", "high", "auto"] | UnsetType | None = UNSET
 
 
 class SoundInput(_Wire):
     """What comes from the microphone."""
 
-    format: SoundFormat | None | UnsetType = UNSET
-    transcription: InputTranscription | None | UnsetType = UNSET
-    turn_detection: TurnDetection | None | UnsetType = UNSET
-    noise_reduction: NoiseReduction | None | UnsetType = UNSET
+    format: SoundFormat | UnsetType | None = UNSET
+    transcription: InputTranscription | UnsetType | None = UNSET
+    turn_detection: TurnDetection | UnsetType | None = UNSET
+    noise_reduction: NoiseReduction | UnsetType | None = UNSET
 
 
 class VoiceId(_Wire):
@@ -93,8 +93,8 @@ Voice = Annotated[str, Meta(min_length=1, max_length=256)] | VoiceId
 class SoundOutput(_Wire):
     """What goes to the loudspeaker."""
 
-    format: SoundFormat | None | UnsetType = UNSET
-    voice: Voice | None | UnsetType = UNSET
+    format: SoundFormat | UnsetType | None = UNSET
+    voice: Voice | UnsetType | None = UNSET
     speed: Annotated[float, Meta(ge=0.25, le=1.5)] | UnsetType = UNSET
 
 
@@ -114,7 +114,7 @@ class ResponseSound(_Wire):
 class ReasoningPatch(_Wire):
     """How much the model reasons."""
 
-    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None | UnsetType = UNSET
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | UnsetType | None = UNSET
 
 
 class TracingPatch(_Wire):
@@ -136,7 +136,7 @@ class RetentionRatio(_Wire):
 
     type: Literal["retention_ratio"]
     retention_ratio: Annotated[float, Meta(ge=0, le=1)]
-    token_limits: TokenLimits | None | UnsetType = UNSET
+    token_limits: TokenLimits | UnsetType | None = UNSET
 
 
 Instructions = str | UnsetType
@@ -144,7 +144,7 @@ MaxTokens = Annotated[int, Meta(ge=1)] | Literal["inf"] | UnsetType
 Modalities = Annotated[list[Literal["text", "audio"]], Meta(min_length=1, max_length=2)] | UnsetType
 Tools = list[JsonObject] | UnsetType
 Choice = Literal["none", "auto", "required"] | JsonObject | UnsetType
-Included = list[Literal["item.input_audio_transcription.logprobs"]] | None | UnsetType
+Included = list[Literal["item.input_audio_transcription.logprobs"]] | UnsetType | None
 
 
 class SessionPatch(_Wire):
@@ -158,11 +158,11 @@ class SessionPatch(_Wire):
     tool_choice: Choice = UNSET
     max_output_tokens: MaxTokens = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
-    reasoning: ReasoningPatch | None | UnsetType = UNSET
+    reasoning: ReasoningPatch | UnsetType | None = UNSET
     audio: SoundPatch | UnsetType = UNSET
-    tracing: Literal["auto"] | TracingPatch | None | UnsetType = UNSET
+    tracing: Literal["auto"] | TracingPatch | UnsetType | None = UNSET
     truncation: Literal["auto", "disabled"] | RetentionRatio | UnsetType = UNSET
-    prompt: JsonObject | None | UnsetType = UNSET
+    prompt: JsonObject | UnsetType | None = UNSET
     include: Included = UNSET
 
 
@@ -184,17 +184,17 @@ class ResponsePatch(_Wire):
     """What a `response.create` says otherwise than its session."""
 
     conversation: Literal["auto", "none"] | UnsetType = UNSET
-    input: list[JsonObject] | None | UnsetType = UNSET
-    metadata: dict[str, str] | None | UnsetType = UNSET
+    input: list[JsonObject] | UnsetType | None = UNSET
+    metadata: dict[str, str] | UnsetType | None = UNSET
     output_modalities: Modalities = UNSET
     instructions: Instructions = UNSET
     tools: Tools = UNSET
     tool_choice: Choice = UNSET
     max_output_tokens: MaxTokens = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
-    reasoning: ReasoningPatch | None | UnsetType = UNSET
+    reasoning: ReasoningPatch | UnsetType | None = UNSET
     audio: ResponseSound | UnsetType = UNSET
-    prompt: JsonObject | None | UnsetType = UNSET
+    prompt: JsonObject | UnsetType | None = UNSET
 
 
 # --------------------------------------------------------------------------------------------------------- client events

@@ -1,0 +1,282 @@
+"""The Realtime API over a WebSocket (edge): one session, its events in and out, and a task for each response that is made.
+
+What an event changes and how it is answered is the session's (`wire.session`); here it is read, and what it begins is run: a
+response is the exchange that the same request would be by HTTP, with its own admission, limits, time-outs, traces and account. A
+response that is cancelled gives up its engine before its end is told. Above: the routes. Below: the session, the socket session,
+the handler of requests.
+"""
+
+from typing import NoReturn, TypeAlias
+
+import attrs
+import msgspec
+
+from smg_core.apis.realtime.outbox import Outbox
+from smg_core.apis.realtime.settings import RealtimeConfig
+from smg_core.apis.realtime.wire.effective import Abilities, defaults
+from smg_core.apis.realtime.wire.encode import error_object
+from smg_core.apis.realtime.wire.events import ClientEvent, Names, error_frame, read_event
+from smg_core.apis.realtime.wire.session import Begun, Bounds, Session, Taken
+from smg_core.apis.realtime.wire.turns import begins_with, decode_turn, first_kept
+from smg_core.apis.responses.flow import Shorten, respond_to
+from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.errors import InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
+from smg_core.events import Usage
+from smg_core.http.exchange import Exchange
+from smg_core.http.scope import AsgiMessage, Disconnect, Send
+from smg_core.http.websocket import WebSocket
+from smg_core.json_types import JsonObject
+from smg_core.pipeline.flow.flow import Terms
+from smg_core.pipeline.flow.steps import Flow
+from smg_core.request import Message
+from smg_core.serving.api import Api
+from smg_core.serving.frame_exchange import answer_frame, exchange_of_frame
+from smg_core.serving.inference import Inference
+from smg_core.serving.services import Services
+from smg_core.serving.socket_session import SocketSession
+from smg_core.tools.opening import hosted_kinds
+from smg_core.wire.errors import responses_error
+
+__all__ = ["RealtimeSocket", "realtime_api"]
+
+NAME = "realtime"
+Handler: TypeAlias = Inference[ResponsesRequest]
+
+
+def realtime_api() -> Api[ResponsesRequest]:
+    """The row of the API, without what each response has of its own."""
+
+    def of_none(decoded: ResponsesRequest, created: int) -> NoReturn:
+        raise AssertionError("a response of a session has an encoder of its own")
+
+    return Api(
+        name=NAME,
+        id_prefix="resp_",
+        decode=lambda incoming: decode_turn(incoming, ""),
+        stream=of_none,
+        whole=of_none,
+        error=responses_error,
+        told_in_stream=(503,),
+    )
+
+
+class RealtimeSocket:
+    """`GET /v1/realtime` with an upgrade to a WebSocket."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._handler: Handler = Inference(services, realtime_api())
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if not isinstance(exchange, WebSocket):
+            raise MethodNotAllowed("There are only WebSockets here.")
+        services = self._services
+        model = self._model(exchange)
+        settings = services.live.config.realtime
+        id = exchange.take_id(services.ids, "sess_")
+        exchange.always.append(services.request_ids.header(exchange.name))
+        await exchange.accept()
+        outbox = Outbox(exchange, settings.waiting_bytes)
+        session = self._session(id, model, settings)
+        sockets = SocketSession[ClientEvent](
+            services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes
+        )
+        talk = _Talk(services, exchange, self._handler, session, sockets, outbox)
+        outbox.put(session.opened())
+        await sockets.run(talk)
+
+    def _model(self, exchange: WebSocket) -> str:
+        """The model that the handshake names. Raises InvalidRequest where it names none, and ModelNotFound."""
+        named = exchange.query.get("model", ())
+        if not named or not named[0]:
+            raise InvalidRequest(
+                "Missing required parameter: 'model'.", param="model", code="missing_required_parameter"
+            )
+        self._services.lookup.served_or_refused(named[0], exchange.caller)
+        return named[0]
+
+    def _session(self, id: str, model: str, settings: RealtimeConfig) -> Session:
+        services, own = self._services, id.removeprefix("sess_")
+        config = services.live.config
+        abilities = Abilities(services.live.limits, hosted=hosted_kinds(config.mcp, NAME))
+        expires_at = int(services.clock.time() + settings.session_s)
+        return Session(
+            defaults(id, model, expires_at, abilities),
+            f"conv_{own}",
+            Names(own),
+            abilities,
+            Bounds(settings.items, settings.kept_bytes, settings.responses),
+        )
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A response that is made. `sent` are the bytes of its events, `usage` its tokens once it is over."""
+
+    begun: Begun
+    disconnect: Disconnect = attrs.field(factory=Disconnect)
+    sent: int = 0
+    refused: JsonObject | None = None
+    exchange: Exchange | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the response; None where it was not admitted."""
+        finished = None if self.exchange is None else self.exchange.finished
+        if finished is None:
+            return None
+        return Usage(
+            finished.prompt_tokens, finished.completion_tokens, finished.cached_tokens, finished.reasoning_tokens
+        )
+
+
+class _Talk:
+    """The events of one session."""
+
+    def __init__(
+        self,
+        services: Services,
+        socket: WebSocket,
+        handler: Handler,
+        session: Session,
+        sockets: SocketSession[ClientEvent],
+        outbox: Outbox,
+    ) -> None:
+        self._services, self._socket = services, socket
+        self._handler = handler
+        self._session = session
+        self._sockets = sockets
+        self._outbox = outbox
+        self._running: dict[str, _Running] = {}
+
+    # ---------------------------------------------------------------------------------------------------------- events
+
+    def read(self, data: bytes | bytearray) -> ClientEvent:
+        return read_event(data, self._services.live.limits)
+
+    async def take(self, frame: ClientEvent) -> None:
+        if self._sockets.expired and frame.kind == "response.create":
+            raise self.expired()
+        taken = self._session.take(frame)
+        self._do(taken, frame)
+        await self._outbox.room()
+
+    def _do(self, taken: Taken, about: ClientEvent) -> None:
+        self._socket.count(self._outbox.put(taken.lines))
+        for begun in taken.cancel:
+            self._running[begun.id].disconnect.happened()
+        if (begun := taken.begin) is not None:
+            running = self._running[begun.id] = _Running(begun)
+            self._sockets.begin(self._answer(running, about), about, lambda: self._over(running))
+
+    def error(self, error: SmgError, id: str, about: ClientEvent | None) -> str:
+        own = None if about is None else about.id
+        return error_frame(error, self._session.names("event_"), own).decode()
+
+    def expired(self) -> SmgError:
+        return InvalidRequest("Your session hit the maximum duration.", code="session_expired")
+
+    def left(self) -> None:
+        for running in self._running.values():
+            running.disconnect.happened()
+
+    # ------------------------------------------------------------------------------------------------------- responses
+
+    async def _answer(self, running: _Running, about: ClientEvent) -> None:
+        """Make a response."""
+        if not await self._sockets.permitted(about):
+            return
+        services, begun = self._services, running.begun
+        handler = self._handler.with_api(self._api(begun))
+
+        async def receive() -> AsgiMessage:
+            return {"type": "http.request", "body": begun.turn.body, "more_body": False}
+
+        def told(error: SmgError, id: str) -> bytes:
+            running.refused = error_object(error)
+            return b""
+
+        exchange, join = exchange_of_frame(
+            services,
+            self._socket,
+            handler,
+            receive,
+            self._sender(running),
+            disconnect=running.disconnect,
+            written=told,
+        )
+        running.exchange = exchange
+        exchange.request_id = begun.id
+        await answer_frame(services, exchange, join, handler, lambda: running.sent)
+
+    def _over(self, running: _Running) -> None:
+        """Called when the task of a response is done: its end is told, unless it has told that itself."""
+        del self._running[running.begun.id]
+        self._outbox.put(self._session.over(running.begun, running.refused, running.usage))
+
+    def _api(self, begun: Begun) -> Api[ResponsesRequest]:
+        """The row of the API for one response."""
+        session = str(self._session.settings["id"])
+        return attrs.evolve(
+            realtime_api(),
+            decode=lambda incoming: decode_turn(incoming, session),
+            stream=lambda decoded, created: begun.encode_anew(),
+            flow=lambda decoded, terms: self._flow(begun, decoded, terms),
+        )
+
+    def _flow(self, begun: Begun, decoded: ResponsesRequest, terms: Terms) -> Flow[object]:
+        return respond_to(decoded, terms, self._shorten(begun, decoded))
+
+    def _shorten(self, begun: Begun, decoded: ResponsesRequest) -> Shorten:
+        """How a prompt is shortened that is too long; what is not read now, later responses do not read either."""
+        gone = 0
+
+        def shorten(messages: tuple[Message, ...], error: PromptTooLong) -> tuple[Message, ...] | None:
+            nonlocal gone
+            start = begins_with(messages, error, begun.turn.retention)
+            if start is None:
+                return None
+            leading = next(place for place, message in enumerate(messages) if message.role == "user")
+            gone += start - leading
+            first = first_kept(decoded, leading + gone, begun.turn)
+            if first is not None and begun.voiced.in_conversation:
+                self._session.conversation.begin_at(first)
+            return messages[:leading] + messages[start:]
+
+        return shorten
+
+    def _sender(self, running: _Running) -> Send:
+        """Where the answer goes: its events to the client, and a refusal to the end of the response."""
+        begun, status, refused = running.begun, 0, b""
+
+        async def send(message: AsgiMessage) -> None:
+            nonlocal status, refused
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if status == 200:
+                    self._put(running, self._session.limits_told(message["headers"]))
+                return
+            if status != 200:
+                refused += message["body"]
+                if not message.get("more_body", False):
+                    running.refused = _refusal(refused)
+                return
+            if begun.cut is None:
+                self._put(running, self._session.leaving(begun, message["body"]))
+                await self._outbox.room()
+
+        return send
+
+    def _put(self, running: _Running, lines: list[bytes]) -> None:
+        running.sent += self._outbox.put(lines)
+
+
+class _Envelope(msgspec.Struct):
+    """A refusal as its envelope tells it."""
+
+    error: JsonObject
+
+
+def _refusal(envelope: bytes) -> JsonObject:
+    told = msgspec.json.decode(envelope, type=_Envelope).error
+    return {name: told.get(name) for name in ("type", "code", "message")}
