@@ -73,7 +73,7 @@ def in_order(events: list[Any]) -> list[Any]:
 async def test_a_turn_is_answered_event_by_event() -> None:
     async with over_http(SIMULATOR) as house, talk(house) as socket:
         session = await opened(socket)
-        item = await say(socket, "Hello")
+        await say(socket, "Hello")
         events = in_order(await respond(socket, max_output_tokens=20))
 
     assert (session["model"], session["output_modalities"]) == ("sim", ["text"])

@@ -181,7 +181,7 @@ class WireDecoder(Generic[Body]):
 
 
 def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[str, tuple[str, ...]] = {}) -> Body:
-    """`plain`, a decoded part of a body that stands at `at` ("" for the body itself), as `wire_type`. Raises `InvalidRequest` with
+    """`plain`, a decoded part of a body that stands at `at` ("": the body itself), as `wire_type`. Raises `InvalidRequest` with
     the path from the body's root. `supported` as of `WireDecoder`, by paths that begin with `at`."""
     try:
         return msgspec.convert(plain, wire_type, str_keys=True)

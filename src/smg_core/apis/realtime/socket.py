@@ -15,10 +15,10 @@ from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.apis.realtime.wire.effective import Abilities, defaults
 from smg_core.apis.realtime.wire.encode import error_object
-from smg_core.apis.realtime.wire.events import ClientEvent, Names, error_frame, read_event
-from smg_core.apis.realtime.wire.session import Begun, Bounds, Session, Taken
+from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
+from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, SessionBounds, TakenEvent
 from smg_core.apis.realtime.wire.turns import begins_with, decode_turn, first_kept
-from smg_core.apis.responses.flow import Shorten, respond_to
+from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.errors import InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
 from smg_core.events import Usage
@@ -30,17 +30,17 @@ from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.steps import Flow
 from smg_core.request import Message
 from smg_core.serving.api import Api
-from smg_core.serving.frame_exchange import answer_frame, exchange_of_frame
 from smg_core.serving.inference import Inference
+from smg_core.serving.prompt_count import Shorten
 from smg_core.serving.services import Services
-from smg_core.serving.socket_session import SocketSession
+from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
 from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.errors import responses_error
 
 __all__ = ["RealtimeSocket", "realtime_api"]
 
 NAME = "realtime"
-Handler: TypeAlias = Inference[ResponsesRequest]
+_Handler: TypeAlias = Inference[ResponsesRequest]
 
 
 def realtime_api() -> Api[ResponsesRequest]:
@@ -65,7 +65,7 @@ class RealtimeSocket:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handler: Handler = Inference(services, realtime_api())
+        self._handler: _Handler = Inference(services, realtime_api())
 
     async def __call__(self, exchange: Exchange) -> None:
         if not isinstance(exchange, WebSocket):
@@ -95,17 +95,17 @@ class RealtimeSocket:
         self._services.lookup.served_or_refused(named[0], exchange.caller)
         return named[0]
 
-    def _session(self, id: str, model: str, settings: RealtimeConfig) -> Session:
+    def _session(self, id: str, model: str, settings: RealtimeConfig) -> RealtimeSession:
         services, own = self._services, id.removeprefix("sess_")
         config = services.live.config
         abilities = Abilities(services.live.limits, hosted=hosted_kinds(config.mcp, NAME))
         expires_at = int(services.clock.time() + settings.session_s)
-        return Session(
+        return RealtimeSession(
             defaults(id, model, expires_at, abilities),
             f"conv_{own}",
-            Names(own),
+            SessionIds(own),
             abilities,
-            Bounds(settings.items, settings.kept_bytes, settings.responses),
+            SessionBounds(settings.items, settings.kept_bytes, settings.responses),
         )
 
 
@@ -137,8 +137,8 @@ class _Talk:
         self,
         services: Services,
         socket: WebSocket,
-        handler: Handler,
-        session: Session,
+        handler: _Handler,
+        session: RealtimeSession,
         sockets: SocketSession[ClientEvent],
         outbox: Outbox,
     ) -> None:
@@ -161,7 +161,7 @@ class _Talk:
         self._do(taken, frame)
         await self._outbox.room()
 
-    def _do(self, taken: Taken, about: ClientEvent) -> None:
+    def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))
         for begun in taken.cancel:
             self._running[begun.id].disconnect.happened()

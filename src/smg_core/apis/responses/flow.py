@@ -9,7 +9,7 @@ shown but counted, a compaction item is put into the output, and the turn is mad
 messages, the summary, and the user's last message. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow.flow`.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
@@ -25,11 +25,9 @@ from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
 from smg_core.pipeline.prompt.tool_places import has_other_places, naming_places_of
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, ToolCall
+from smg_core.serving.prompt_count import Shorten
 
-__all__ = ["Shorten", "prompted_as", "respond_to", "shortened"]
-
-Shorten = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
-"""Makes messages shorter that are too long by this error; None where they cannot be."""
+__all__ = ["prompted_as", "respond_to", "shortened"]
 
 
 def respond_to(request: ResponsesRequest, terms: Terms, shorten: Shorten | None = None) -> Flow[object]:
@@ -56,9 +54,7 @@ def _respond(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flow[
     yield from ask(Finish(turn))
 
 
-def _with_tools(
-    request: ResponsesRequest, generation: GenerationRequest, terms: Terms, shorten: Shorten
-) -> Flow[Turn]:
+def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms: Terms, shorten: Shorten) -> Flow[Turn]:
     """The turns of a response with tools that run here."""
 
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:

@@ -19,10 +19,9 @@ from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, RateLimi
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import AsgiMessage, Disconnect, Header
 from smg_core.http.websocket import WebSocket
-from smg_core.serving.frame_exchange import Join, answer_frame, exchange_of_frame
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
-from smg_core.serving.socket_session import SocketSession
+from smg_core.serving.socket_session import PluginsMeet, SocketSession, answer_frame, exchange_of_frame
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]
@@ -137,7 +136,7 @@ class _Lanes:
         exchange, join = self._exchange(frame, lane)
         await answer_frame(self._services, exchange, join, self._inference, lambda: lane.sent)
 
-    def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, Join]:
+    def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, PluginsMeet]:
         """The request by HTTP that the frame is: its body, with the head of the handshake; and what has plugins meet it."""
         socket, stream_id = self._socket, frame.stream_id
         status, head, refused = 0, list[Header](), b""

@@ -19,7 +19,15 @@ from smg_core.wire.decoding import explained, no_kind
 from smg_core.wire.fields import read_metadata
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["Abilities", "changed", "checked_patch", "defaults", "for_response", "shown", "transcription_defaults"]
+__all__ = [
+    "Abilities",
+    "changed",
+    "checked_patch",
+    "defaults",
+    "for_response",
+    "shown_settings",
+    "transcription_defaults",
+]
 
 SAMPLE_RATE = 24_000
 _VAD: JsonObject = {
@@ -95,7 +103,7 @@ def transcription_defaults(id: str, expires_at: int) -> JsonObject:
     }
 
 
-def shown(settings: JsonObject) -> JsonObject:
+def shown_settings(settings: JsonObject) -> JsonObject:
     """The settings as they are told: of a server of tools without what lets one in."""
     tools = settings.get("tools")
     if not isinstance(tools, list):

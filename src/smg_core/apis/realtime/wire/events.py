@@ -31,7 +31,7 @@ from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["ClientEvent", "Names", "beta_refused", "error_frame", "read_event", "written"]
+__all__ = ["ClientEvent", "SessionIds", "beta_refused", "error_frame", "read_event", "written"]
 
 _TYPES: Mapping[str, type[Struct]] = {
     "session.update": SessionUpdate,
@@ -50,7 +50,7 @@ _LONGEST_EVENT_ID = 512
 
 
 @attrs.define(eq=False)
-class Names:
+class SessionIds:
     """Makes the ids of one session's events and items: numbers behind the session's own part."""
 
     part: str

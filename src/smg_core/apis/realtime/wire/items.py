@@ -18,13 +18,13 @@ from smg_core.wire.decoding import brief, explained, no_kind
 from smg_core.wire.json_text import encode_object
 from smg_core.wire.scalars import Label, Name
 
-__all__ = ["LONGEST_ID", "Item", "made_item", "reading_of", "reference_of"]
+__all__ = ["LONGEST_ID", "Item", "item_given", "made_item", "reference_of"]
 
 LONGEST_ID = 32
 """Characters of an id that a client gives an item."""
 
-Id = Annotated[str, Meta(min_length=1)]
-Status = Literal["completed", "incomplete", "in_progress"]
+_Id = Annotated[str, Meta(min_length=1)]
+_Status = Literal["completed", "incomplete", "in_progress"]
 _SAID: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
 
 
@@ -34,7 +34,7 @@ class _Item(Struct, forbid_unknown_fields=True, gc=False):
     type: str
     id: str | None = None
     object: Literal["realtime.item"] | None = None
-    status: Status | None = None
+    status: _Status | None = None
 
 
 class _Message(_Item, kw_only=True):
@@ -61,7 +61,7 @@ class _ApprovalRequest(_Item, kw_only=True):
 
 
 class _ApprovalResponse(_Item, kw_only=True):
-    approval_request_id: Id
+    approval_request_id: _Id
     approve: bool
     reason: str | None = None
 
@@ -72,7 +72,7 @@ class _McpCall(_Item, kw_only=True):
     arguments: str
     output: str | None = None
     error: Json = None
-    approval_request_id: Id | None = None
+    approval_request_id: _Id | None = None
 
 
 class _McpTools(_Item, kw_only=True):
@@ -118,8 +118,8 @@ _PARTS: Mapping[str, Mapping[str, type[Struct]]] = {
 @attrs.frozen(eq=False)
 class Item:
     """One item. `shown` is it as JSON, `said` the item of a Responses request that it is for the model (b"" for nothing),
-    `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that an item asks
-    or answers."""
+    `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that it
+    asks or answers."""
 
     id: str
     kind: str
@@ -140,7 +140,7 @@ class Item:
         return told
 
 
-def reading_of(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item:
+def item_given(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item:
     """The item that a client gives at `at`, with an id of `make_id` where it has none. Raises InvalidRequest."""
     kind = item.get("type")
     if not isinstance(kind, str):

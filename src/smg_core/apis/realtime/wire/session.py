@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from smg_core.apis.realtime.wire.conversation import Conversation
-from smg_core.apis.realtime.wire.effective import Abilities, changed, checked_patch, for_response, shown
+from smg_core.apis.realtime.wire.effective import Abilities, changed, checked_patch, for_response, shown_settings
 from smg_core.apis.realtime.wire.encode import (
     CONVERSATION_EVENT,
     RealtimeEncoder,
@@ -22,8 +22,8 @@ from smg_core.apis.realtime.wire.encode import (
     ended_response,
     error_object,
 )
-from smg_core.apis.realtime.wire.events import ClientEvent, Names, written
-from smg_core.apis.realtime.wire.items import Item, made_item, reading_of, reference_of
+from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, written
+from smg_core.apis.realtime.wire.items import Item, item_given, made_item, reference_of
 from smg_core.apis.realtime.wire.states import CLIENT, SessionState
 from smg_core.apis.realtime.wire.turns import ResponseTurn, turn_of
 from smg_core.apis.realtime.wire.types import (
@@ -40,7 +40,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import too_many
 from smg_core.wire.json_text import encode_object
 
-__all__ = ["Begun", "Bounds", "Session", "Taken"]
+__all__ = ["Begun", "RealtimeSession", "SessionBounds", "TakenEvent"]
 
 _DURATION = re.compile(r"([0-9.]+)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -58,7 +58,7 @@ _CONVERSATION_LINE = msgspec.json.Decoder(_ConversationLine)
 
 
 @attrs.frozen
-class Bounds:
+class SessionBounds:
     """How much a session holds: items, bytes of them and its settings, and responses at once outside of the conversation."""
 
     items: int
@@ -83,7 +83,7 @@ class Begun:
 
 
 @attrs.frozen
-class Taken:
+class TakenEvent:
     """The answer to an event: lines to send, a response to begin, and those to end."""
 
     lines: Sequence[bytes] = ()
@@ -91,11 +91,11 @@ class Taken:
     cancel: Sequence[Begun] = ()
 
 
-class Session:
+class RealtimeSession:
     """One session of a client. `settings` are those in effect, and `names` makes its ids."""
 
     def __init__(
-        self, settings: JsonObject, conversation_id: str, names: Names, abilities: Abilities, bounds: Bounds
+        self, settings: JsonObject, conversation_id: str, names: SessionIds, abilities: Abilities, bounds: SessionBounds
     ) -> None:
         self.settings = settings
         self.names = names
@@ -119,12 +119,12 @@ class Session:
     def opened(self) -> list[bytes]:
         """What a client is told first."""
         conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
-        lines = [self.event("session.created", session=shown(self.settings))]
+        lines = [self.event("session.created", session=shown_settings(self.settings))]
         if self.settings["type"] == "realtime":
             lines.append(self.event("conversation.created", conversation=conversation))
         return lines
 
-    def take(self, event: ClientEvent) -> Taken:
+    def take(self, event: ClientEvent) -> TakenEvent:
         """Answer an event. Raises SmgError, which the client is told; nothing has changed then."""
         if event.fault is not None:
             raise event.fault
@@ -133,7 +133,7 @@ class Session:
             raise _refusal(row.refused, self.active)
         return self._answer(event)
 
-    def _answer(self, event: ClientEvent) -> Taken:
+    def _answer(self, event: ClientEvent) -> TakenEvent:
         match event.fields:
             case SessionUpdate() as fields:
                 return self._update(fields)
@@ -162,7 +162,7 @@ class Session:
 
     # -------------------------------------------------------------------------------------------------------- settings
 
-    def _update(self, fields: SessionUpdate) -> Taken:
+    def _update(self, fields: SessionUpdate) -> TakenEvent:
         plain = checked_patch(fields.session, self.settings, self._abilities)
         made = changed(self.settings, plain)
         size = len(encode_object(made))
@@ -171,17 +171,17 @@ class Session:
                 f"A session holds at most {self._bounds.kept_bytes} bytes.", param="session", code="session_too_large"
             )
         self.settings, self._settings_size = made, size
-        return Taken([self.event("session.updated", session=shown(made))])
+        return TakenEvent([self.event("session.updated", session=shown_settings(made))])
 
     # ----------------------------------------------------------------------------------------------------------- items
 
-    def _create(self, fields: ItemCreate) -> Taken:
+    def _create(self, fields: ItemCreate) -> TakenEvent:
         self._only_realtime()
-        item = reading_of(fields.item, "item", self.names)
+        item = item_given(fields.item, "item", self.names)
         self._check_joins(item)
         self.conversation.check_room(item, self._settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
-        return Taken(self._told_whole(item, before))
+        return TakenEvent(self._told_whole(item, before))
 
     def _check_joins(self, item: Item) -> None:
         """Raise InvalidRequest for an output without its call, and an answer without its question."""
@@ -212,15 +212,15 @@ class Session:
             self.event("conversation.item.done", previous_item_id=before, item=told),
         ]
 
-    def _retrieve(self, fields: ItemNamed) -> Taken:
+    def _retrieve(self, fields: ItemNamed) -> TakenEvent:
         item = self.conversation.get(fields.item_id)
-        return Taken([self.event("conversation.item.retrieved", item=msgspec.Raw(item.shown))])
+        return TakenEvent([self.event("conversation.item.retrieved", item=msgspec.Raw(item.shown))])
 
-    def _delete(self, fields: ItemNamed) -> Taken:
+    def _delete(self, fields: ItemNamed) -> TakenEvent:
         self.conversation.delete(fields.item_id)
-        return Taken([self.event("conversation.item.deleted", item_id=fields.item_id)])
+        return TakenEvent([self.event("conversation.item.deleted", item_id=fields.item_id)])
 
-    def _truncate(self, fields: ItemTruncate) -> Taken:
+    def _truncate(self, fields: ItemTruncate) -> TakenEvent:
         """What was played of a spoken item stays. Raises InvalidRequest for an item that is not spoken by the assistant."""
         item = self.conversation.get(fields.item_id)
         body = item.body()
@@ -239,12 +239,12 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------- responses
 
-    def _respond(self, fields: ResponseCreate) -> Taken:
+    def _respond(self, fields: ResponseCreate) -> TakenEvent:
         self._only_realtime()
         settings, alone = for_response(fields.response or {}, self.settings, self._abilities)
         return self.begin(settings, alone)
 
-    def begin(self, settings: JsonObject, alone: JsonObject) -> Taken:
+    def begin(self, settings: JsonObject, alone: JsonObject) -> TakenEvent:
         """Begin a response by these settings. `alone` is what was said of it alone. Raises InvalidRequest and Conflict."""
         inside = alone.get("conversation") != "none"
         if not inside and len(self.aside) >= self._bounds.responses:
@@ -263,7 +263,7 @@ class Session:
             self.active = begun
         else:
             self.aside[id] = begun
-        return Taken([self.event("response.created", response=told)], begin=begun)
+        return TakenEvent([self.event("response.created", response=told)], begin=begun)
 
     def _given(self, given: Sequence[Json]) -> list[Item]:
         """The items that a response reads in place of the conversation. Raises InvalidRequest."""
@@ -278,7 +278,7 @@ class Session:
             items.append(
                 self.conversation.get(reference, f"{at}.id")
                 if reference is not None
-                else reading_of(each, at, self.names)
+                else item_given(each, at, self.names)
             )
         return items
 
@@ -295,9 +295,9 @@ class Session:
         """All responses that have not ended."""
         return [*([self.active] if self.active is not None else ()), *self.aside.values()]
 
-    def _cancel(self, fields: ResponseCancel) -> Taken:
+    def _cancel(self, fields: ResponseCancel) -> TakenEvent:
         cancelled = self._cancelled_by(fields)
-        return Taken([line for each in cancelled for line in self.cut(each, "client_cancelled")], cancel=cancelled)
+        return TakenEvent([line for each in cancelled for line in self.cut(each, "client_cancelled")], cancel=cancelled)
 
     def cut(self, begun: Begun, reason: str) -> list[bytes]:
         """The lines that close what a response has open, since it ends here for this reason; it takes no more events."""

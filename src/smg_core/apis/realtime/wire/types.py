@@ -30,8 +30,8 @@ class _Wire(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of what has no keys but its own."""
 
 
-Id = Annotated[str, Meta(min_length=1, max_length=256)]
-EventId = Annotated[str, Meta(max_length=512)]
+_Id = Annotated[str, Meta(min_length=1, max_length=256)]
+_EventId = Annotated[str, Meta(max_length=512)]
 
 
 class SoundFormat(_Wire):
@@ -42,7 +42,7 @@ class SoundFormat(_Wire):
 
 
 class NoiseReduction(_Wire):
-    """Taken and echoed; nothing here reduces noise."""
+    """TakenEvent and echoed; nothing here reduces noise."""
 
     type: Literal["near_field", "far_field"] | UnsetType | None = UNSET
     strength: float | UnsetType | None = UNSET
@@ -87,14 +87,14 @@ class VoiceId(_Wire):
     id: Annotated[str, Meta(min_length=1, max_length=256)]
 
 
-Voice = Annotated[str, Meta(min_length=1, max_length=256)] | VoiceId
+_Voice = Annotated[str, Meta(min_length=1, max_length=256)] | VoiceId
 
 
 class SoundOutput(_Wire):
     """What goes to the loudspeaker."""
 
     format: SoundFormat | UnsetType | None = UNSET
-    voice: Voice | UnsetType | None = UNSET
+    voice: _Voice | UnsetType | None = UNSET
     speed: Annotated[float, Meta(ge=0.25, le=1.5)] | UnsetType = UNSET
 
 
@@ -118,7 +118,7 @@ class ReasoningPatch(_Wire):
 
 
 class TracingPatch(_Wire):
-    """Taken and echoed; traces are configured by the operator."""
+    """TakenEvent and echoed; traces are configured by the operator."""
 
     workflow_name: str | UnsetType = UNSET
     group_id: str | UnsetType = UNSET
@@ -139,12 +139,12 @@ class RetentionRatio(_Wire):
     token_limits: TokenLimits | UnsetType | None = UNSET
 
 
-Instructions = str | UnsetType
-MaxTokens = Annotated[int, Meta(ge=1)] | Literal["inf"] | UnsetType
-Modalities = Annotated[list[Literal["text", "audio"]], Meta(min_length=1, max_length=2)] | UnsetType
-Tools = list[JsonObject] | UnsetType
-Choice = Literal["none", "auto", "required"] | JsonObject | UnsetType
-Included = list[Literal["item.input_audio_transcription.logprobs"]] | UnsetType | None
+_Instructions = str | UnsetType
+_MaxTokens = Annotated[int, Meta(ge=1)] | Literal["inf"] | UnsetType
+_Modalities = Annotated[list[Literal["text", "audio"]], Meta(min_length=1, max_length=2)] | UnsetType
+_Tools = list[JsonObject] | UnsetType
+_Choice = Literal["none", "auto", "required"] | JsonObject | UnsetType
+_Included = list[Literal["item.input_audio_transcription.logprobs"]] | UnsetType | None
 
 
 class SessionPatch(_Wire):
@@ -152,18 +152,18 @@ class SessionPatch(_Wire):
 
     type: Literal["realtime"]
     model: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
-    output_modalities: Modalities = UNSET
-    instructions: Instructions = UNSET
-    tools: Tools = UNSET
-    tool_choice: Choice = UNSET
-    max_output_tokens: MaxTokens = UNSET
+    output_modalities: _Modalities = UNSET
+    instructions: _Instructions = UNSET
+    tools: _Tools = UNSET
+    tool_choice: _Choice = UNSET
+    max_output_tokens: _MaxTokens = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
     reasoning: ReasoningPatch | UnsetType | None = UNSET
     audio: SoundPatch | UnsetType = UNSET
     tracing: Literal["auto"] | TracingPatch | UnsetType | None = UNSET
     truncation: Literal["auto", "disabled"] | RetentionRatio | UnsetType = UNSET
     prompt: JsonObject | UnsetType | None = UNSET
-    include: Included = UNSET
+    include: _Included = UNSET
 
 
 class TranscriptionInput(_Wire):
@@ -177,7 +177,7 @@ class TranscriptionPatch(_Wire):
 
     type: Literal["transcription"]
     audio: TranscriptionInput | UnsetType = UNSET
-    include: Included = UNSET
+    include: _Included = UNSET
 
 
 class ResponsePatch(_Wire):
@@ -186,11 +186,11 @@ class ResponsePatch(_Wire):
     conversation: Literal["auto", "none"] | UnsetType = UNSET
     input: list[JsonObject] | UnsetType | None = UNSET
     metadata: dict[str, str] | UnsetType | None = UNSET
-    output_modalities: Modalities = UNSET
-    instructions: Instructions = UNSET
-    tools: Tools = UNSET
-    tool_choice: Choice = UNSET
-    max_output_tokens: MaxTokens = UNSET
+    output_modalities: _Modalities = UNSET
+    instructions: _Instructions = UNSET
+    tools: _Tools = UNSET
+    tool_choice: _Choice = UNSET
+    max_output_tokens: _MaxTokens = UNSET
     parallel_tool_calls: bool | UnsetType = UNSET
     reasoning: ReasoningPatch | UnsetType | None = UNSET
     audio: ResponseSound | UnsetType = UNSET
@@ -204,7 +204,7 @@ class _ClientEvent(_Wire, kw_only=True):
     """What every event of a client has."""
 
     type: str
-    event_id: EventId | None = None
+    event_id: _EventId | None = None
 
 
 class NoFields(_ClientEvent, kw_only=True):
@@ -221,19 +221,19 @@ class ItemCreate(_ClientEvent, kw_only=True):
     """`previous_item_id` is "root" for the front; without it the item comes last."""
 
     item: JsonObject
-    previous_item_id: Id | None = None
+    previous_item_id: _Id | None = None
 
 
 class ItemNamed(_ClientEvent, kw_only=True):
     """An event about one item."""
 
-    item_id: Id
+    item_id: _Id
 
 
 class ItemTruncate(_ClientEvent, kw_only=True):
     """What was played of a spoken item."""
 
-    item_id: Id
+    item_id: _Id
     content_index: Annotated[int, Meta(ge=0)]
     audio_end_ms: Annotated[int, Meta(ge=0)]
 
@@ -249,7 +249,7 @@ class ResponseCreate(_ClientEvent, kw_only=True):
 
 
 class ResponseCancel(_ClientEvent, kw_only=True):
-    response_id: Id | None = None
+    response_id: _Id | None = None
 
 
 SUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
