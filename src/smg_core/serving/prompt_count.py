@@ -1,20 +1,18 @@
 """Counts the tokens of a prompt that is made as for an answer, without asking an engine (edge)."""
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import attrs
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from smg_core.pipeline.flow.summaries import Shorten
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import Caller, GenerationRequest, Message
+from smg_core.request import Caller, GenerationRequest
 from smg_core.serving.fallback_model import prompted_as_answered
 from smg_core.serving.services import Services
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "Shorten", "named", "only_model", "prompt_count", "tokenizer_of"]
+__all__ = ["PromptCount", "named", "only_model", "prompt_count", "tokenizer_of"]
 
 
 async def _prompted(services: Services, request: GenerationRequest) -> Prompted:
@@ -31,7 +29,7 @@ class PromptCount:
     cleared: int = 0
 
 
-async def prompt_count(services: Services, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
+async def prompt_count(services: Services, request: GenerationRequest, shorten: Shorten | None = None) -> PromptCount:
     """How many tokens the prompt of a request has, also where they are too many for the model. With `shorten` such a prompt is
     shortened as for an answer, as far as it can be."""
     while True:
@@ -46,10 +44,6 @@ async def prompt_count(services: Services, request: GenerationRequest, shorten: 
                 raise
             return PromptCount(error.prompt_tokens)
         return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
-
-
-Shorten: TypeAlias = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
-"""The messages without the oldest of them, where the prompt of all is too long as the error says; None where none can go."""
 
 
 def tokenizer_of(model: ServedModel) -> Tokenizer:

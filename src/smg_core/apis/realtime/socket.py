@@ -28,10 +28,10 @@ from smg_core.http.websocket import WebSocket
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.steps import Flow
+from smg_core.pipeline.flow.summaries import Shorten
 from smg_core.request import Message
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
-from smg_core.serving.prompt_count import Shorten
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
 from smg_core.tools.opening import hosted_kinds

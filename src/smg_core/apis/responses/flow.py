@@ -21,11 +21,10 @@ from smg_core.events import OpaqueBlock
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.flow import Terms, generate, prefilling, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
-from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
+from smg_core.pipeline.flow.summaries import Shorten, prompt_size, summarizing, was_cut
 from smg_core.pipeline.prompt.tool_places import has_other_places, naming_places_of
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, ToolCall
-from smg_core.serving.prompt_count import Shorten
 
 __all__ = ["prompted_as", "respond_to", "shortened"]
 
