@@ -163,10 +163,10 @@ class _Talk:
 
     def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))
-        for begun in taken.cancel:
-            self._running[begun.id].disconnect.happened()
-        if (begun := taken.begin) is not None:
-            running = self._running[begun.id] = _Running(begun)
+        for each in taken.cancel:
+            self._running[each.id].disconnect.happened()
+        if taken.begin is not None:
+            running = self._running[taken.begin.id] = _Running(taken.begin)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running))
 
     def error(self, error: SmgError, id: str, about: ClientEvent | None) -> str:

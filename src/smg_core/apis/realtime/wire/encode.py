@@ -167,8 +167,10 @@ class RealtimeEncoder:
 
     # ----------------------------------------------------------------------------------------------------------- lines
 
-    def _event(self, kind: str, *, sound: bool = False, **fields: object) -> None:
+    def _event(self, kind: str, **fields: object) -> None:
         """An event of the response, at its place in the order of the table."""
+        part = fields.get("part")
+        sound = isinstance(part, dict) and part["type"] == "audio"
         self._state = following(self._state, kind, sound=sound)
         self._lines.append(written(kind, self._voiced.names("event_"), response_id=self._id, **fields) + b"\n")
 
@@ -226,7 +228,7 @@ class RealtimeEncoder:
         if self._item is None:
             self._add("message", role="assistant", content=[])
             part = {"type": "audio", "transcript": ""} if spoken else {"type": "text", "text": ""}
-            self._event("response.content_part.added", sound=spoken, **self._place(content_index=0), part=part)
+            self._event("response.content_part.added", **self._place(content_index=0), part=part)
             kind = "response.output_audio_transcript.delta" if spoken else "response.output_text.delta"
             self._delta = self._begins_with(kind, content_index=0)
         self._more("response.output_audio_transcript.delta" if spoken else "response.output_text.delta", event.text)
