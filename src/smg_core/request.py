@@ -512,7 +512,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
     answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of one
-    session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
+    session, for routing, and `home` names the worker that had the one before, which is taken where it can; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
     "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
     answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
     the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is that of Chat Completions, where it is
@@ -553,6 +553,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     compact: CompactRequest | None = None
     origin: Origin | None = None
     session_key: str | None = None
+    home: str = ""
     deadline_s: float | None = None
     caller: Caller = Caller()
     transcription: Transcription | None = None

@@ -52,7 +52,7 @@ def realtime_api() -> Api[ResponsesRequest]:
     return Api(
         name=NAME,
         id_prefix="resp_",
-        decode=lambda incoming: decode_turn(incoming, ""),
+        decode=lambda incoming: decode_turn(incoming, "", ""),
         stream=of_none,
         whole=of_none,
         error=responses_error,
@@ -148,6 +148,7 @@ class _Talk:
         self._sockets = sockets
         self._outbox = outbox
         self._running: dict[str, _Running] = {}
+        self._home = ""  # the worker that had the last response
 
     # ---------------------------------------------------------------------------------------------------------- events
 
@@ -212,6 +213,9 @@ class _Talk:
     def _over(self, running: _Running) -> None:
         """Called when the task of a response is done: its end is told, unless it has told that itself."""
         del self._running[running.begun.id]
+        finished = None if running.exchange is None else running.exchange.finished
+        if finished is not None and finished.worker and running.begun.voiced.in_conversation:
+            self._home = finished.worker
         self._outbox.put(self._session.over(running.begun, running.refused, running.usage))
 
     def _api(self, begun: Begun) -> Api[ResponsesRequest]:
@@ -219,7 +223,7 @@ class _Talk:
         session = str(self._session.settings["id"])
         return attrs.evolve(
             realtime_api(),
-            decode=lambda incoming: decode_turn(incoming, session),
+            decode=lambda incoming: decode_turn(incoming, session, self._home),
             stream=lambda decoded, created: begun.encode_anew(),
             flow=lambda decoded, terms: self._flow(begun, decoded, terms),
         )

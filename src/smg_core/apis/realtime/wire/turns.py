@@ -71,10 +71,10 @@ def _retention(truncation: Json) -> float:
     return float(ratio) if isinstance(ratio, int | float) else 1.0
 
 
-def decode_turn(incoming: Incoming, session: str) -> ResponsesRequest:
-    """The request of a response in this session: to the worker that had the ones before, and of this API by name."""
+def decode_turn(incoming: Incoming, session: str, home: str) -> ResponsesRequest:
+    """The request of a response in this session, for the worker `home` that had the one before ("": none yet)."""
     decoded = decode_responses(incoming)
-    generation = replace(decoded.generation, origin=ORIGIN, session_key=session)
+    generation = replace(decoded.generation, origin=ORIGIN, session_key=session, home=home)
     return replace(decoded, generation=generation)
 
 
