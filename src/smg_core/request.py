@@ -511,12 +511,12 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     have no place here; `headers` the lower-cased headers a room may route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
-    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of one
-    session, for routing, and `home` names the worker that had the one before, which is taken where it can; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
-    "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
-    answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is that of Chat Completions, where it is
-    kept. `transcription`: what is asked of the recording in `messages`."""
+    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of a session,
+    for routing, and `home` the worker of the one before, taken where it can; `caller` and `origin` say who asks and through which
+    API. What is done to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and
+    `compact` shorten it in other ways. What the answer has: `include` names optional parts of it (Responses), `verbosity` is how
+    long it should be, `max_tool_calls` bounds the calls of hosted tools. `size` of the body is in bytes (0: not known), `written`
+    that of Chat Completions, where kept. `transcription`: what is asked of the recording in `messages`."""
 
     id: str
     model: str
