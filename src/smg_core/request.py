@@ -12,7 +12,6 @@ Rules for decoders:
   Blocks that only another provider can decrypt become `Opaque` and keep their bytes.
 - `cache` on a part or a tool marks a prompt-cache breakpoint after it, as the API wrote it. It serves routing and usage and
   never changes the rendered prompt.
-- A field that nothing reads yet belongs to an API that is not written yet; tests/test_promised.py names it.
 
 Above: protocols make it, pipeline and engines read it. Below: `json_types`.
 """

@@ -10,11 +10,23 @@ from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import WEBSOCKET, Route
+from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec
 from smg_core.wire.errors import openai_error
+from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["SPEC"]
+
+
+_SECRETS_OPERATION = Operation(
+    "createRealtimeClientSecret",
+    "A short-lived credential with which a browser may open Realtime sessions, with settings that are chosen here.",
+    "realtime",
+    JsonObject,
+    (OperationResponse(200, "The secret, when it expires, and the settings of its sessions.", JsonObject),),
+    {"whole": {"session": {"type": "realtime", "model": "MODEL"}}},
+)
 
 
 class _Late:
@@ -35,7 +47,15 @@ class _Late:
 def realtime_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     """The routes of Realtime."""
     services = context.services
-    return (Route(WEBSOCKET, "/v1/realtime", Endpoint(_Late(services, "socket", "RealtimeSocket"), "realtime")),)
+    sessions, secrets = _Late(services, "socket", "RealtimeSocket"), _Late(services, "secrets", "ClientSecretsHandler")
+    return (
+        Route(WEBSOCKET, "/v1/realtime", Endpoint(sessions, "realtime")),
+        Route(
+            "POST",
+            "/v1/realtime/client_secrets",
+            Endpoint(secrets, "realtime", reads_json=True, about=_SECRETS_OPERATION),
+        ),
+    )
 
 
 SPEC = ApiSpec(

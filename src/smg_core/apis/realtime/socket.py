@@ -13,7 +13,7 @@ import msgspec
 
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.settings import RealtimeConfig
-from smg_core.apis.realtime.wire.effective import Abilities, defaults
+from smg_core.apis.realtime.wire.effective import Abilities, changed, checked_patch, defaults
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
 from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, SessionBounds, TakenEvent
@@ -25,6 +25,7 @@ from smg_core.events import Usage
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import AsgiMessage, Disconnect, Send
 from smg_core.http.websocket import WebSocket
+from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.steps import Flow
@@ -39,7 +40,7 @@ from smg_core.wire.errors import responses_error
 
 __all__ = ["RealtimeSocket", "realtime_api"]
 
-NAME = "realtime"
+NAME = SUBPROTOCOL = "realtime"
 _Handler: TypeAlias = Inference[ResponsesRequest]
 
 
@@ -71,13 +72,14 @@ class RealtimeSocket:
         if not isinstance(exchange, WebSocket):
             raise MethodNotAllowed("There are only WebSockets here.")
         services = self._services
-        model = self._model(exchange)
+        secret = self._secret(exchange)
+        model = self._model(exchange, secret)
         settings = services.live.config.realtime
         id = exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))
-        await exchange.accept()
+        session = self._session(id, model, settings, secret)
+        await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
-        session = self._session(id, model, settings)
         sockets = SocketSession[ClientEvent](
             services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes
         )
@@ -85,23 +87,42 @@ class RealtimeSocket:
         outbox.put(session.opened())
         await sockets.run(talk)
 
-    def _model(self, exchange: WebSocket) -> str:
-        """The model that the handshake names. Raises InvalidRequest where it names none, and ModelNotFound."""
-        named = exchange.query.get("model", ())
-        if not named or not named[0]:
+    def _secret(self, exchange: WebSocket) -> ClientSecret | None:
+        """The client secret that the handshake comes with; None where it is another credential. Its sessions may outlive it.
+        Raises AuthenticationFailed."""
+        credential = exchange.credential
+        if credential is None or not credential.text.startswith(SECRET_PREFIX):
+            return None
+        secret = open_secret(self._services.running.sealer, credential.text, self._services.clock.time())
+        exchange.caller, exchange.identify = secret.caller, None
+        return secret
+
+    def _model(self, exchange: WebSocket, secret: ClientSecret | None) -> str:
+        """The model that the handshake or its secret names. Raises InvalidRequest where none is named, or another than the
+        secret is for, and ModelNotFound."""
+        asked = next(iter(exchange.query.get("model", ())), "")
+        named = asked or (secret.model if secret is not None else "")
+        if not named:
             raise InvalidRequest(
                 "Missing required parameter: 'model'.", param="model", code="missing_required_parameter"
             )
-        self._services.lookup.served_or_refused(named[0], exchange.caller)
-        return named[0]
+        if secret is not None and secret.model and named != secret.model:
+            raise InvalidRequest(
+                f"The client secret is for the model '{secret.model}'.", param="model", code="invalid_value"
+            )
+        self._services.lookup.served_or_refused(named, exchange.caller)
+        return named
 
-    def _session(self, id: str, model: str, settings: RealtimeConfig) -> RealtimeSession:
+    def _session(self, id: str, model: str, settings: RealtimeConfig, secret: ClientSecret | None) -> RealtimeSession:
         services, own = self._services, id.removeprefix("sess_")
         config = services.live.config
         abilities = Abilities(services.live.limits, hosted=hosted_kinds(config.mcp, NAME))
         expires_at = int(services.clock.time() + settings.session_s)
+        begins_with = defaults(id, model, expires_at, abilities)
+        if secret is not None:
+            begins_with = changed(begins_with, checked_patch(secret.session, begins_with, abilities))
         return RealtimeSession(
-            defaults(id, model, expires_at, abilities),
+            begins_with,
             f"conv_{own}",
             SessionIds(own),
             abilities,
