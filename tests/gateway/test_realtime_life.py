@@ -63,6 +63,57 @@ async def test_a_handshake_without_a_model_that_is_served_is_refused(path: str, 
     assert (response.status_code, json.loads(response.body)["error"]["code"]) == (status, code)
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/v1/realtime/sessions", 400, "beta_api_shape_disabled"),
+        ("/v1/realtime/transcription_sessions", 400, "beta_api_shape_disabled"),
+        ("/v1/realtime/calls", 501, "unsupported"),
+        ("/v1/realtime/calls/rtc_1/hangup", 501, "unsupported"),
+        ("/v1/realtime/calls/rtc_1/accept", 501, "unsupported"),
+        ("/v1/realtime/calls/rtc_1/reject", 501, "unsupported"),
+        ("/v1/realtime/calls/rtc_1/refer", 501, "unsupported"),
+        ("/v1/realtime/translations/client_secrets", 501, "unsupported"),
+    ],
+)
+async def test_what_is_not_here_is_refused_by_name(path: str, status: int, code: str) -> None:
+    async with over_http(SIMULATOR) as house:
+        answer = await house.http.post(path, json={})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/realtime?model=sim", {"OpenAI-Beta": "realtime=v1"}, 400),
+        ("/v1/realtime?intent=translation", {}, 400),
+        ("/v1/realtime/translations?model=sim", {}, 501),
+    ],
+)
+async def test_a_handshake_for_what_is_not_here_is_refused(path: str, headers: dict[str, str], status: int) -> None:
+    async with over_http(SIMULATOR) as house:
+        with pytest.raises(InvalidStatus) as refused:
+            async with talk(house, path, additional_headers=headers):
+                pass
+    assert refused.value.response.status_code == status
+
+
+async def test_a_session_that_transcribes_makes_no_responses() -> None:
+    async with over_http(SIMULATOR) as house, talk(house, "/v1/realtime?intent=transcription") as socket:
+        created = await receive(socket)
+        sound = {"input": {"transcription": {"model": "whisper", "language": "en"}}}
+        await send(socket, "session.update", session={"type": "transcription", "audio": sound})
+        updated = await receive(socket)
+        await send(socket, "response.create")
+        refused = await receive(socket)
+        await send(socket, "session.update", session={"type": "realtime"})
+        other = await receive(socket)
+    session = created["session"]
+    assert (session["type"], session["object"]) == ("transcription", "realtime.transcription_session")
+    assert updated["session"]["audio"]["input"]["transcription"] == {"model": "whisper", "language": "en"}
+    assert (refused["error"]["code"], other["error"]["param"]) == ("invalid_event", "session.type")
+
+
 async def test_a_plain_request_is_told_that_there_is_a_websocket() -> None:
     async with over_http(SIMULATOR) as house:
         answer = await house.http.get("/v1/realtime?model=sim")
@@ -88,7 +139,8 @@ def test_what_answers_sessions_is_loaded_with_the_first_connection() -> None:
         "print([name for name in sys.modules if name.startswith('smg_core.apis.realtime.')])"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert found.strip() == "['smg_core.apis.realtime.settings', 'smg_core.apis.realtime.routes']"
+    names = ("settings", "wire", "wire.beta", "routes")
+    assert found.strip() == str([f"smg_core.apis.realtime.{name}" for name in names])
 
 
 # --------------------------------------------------------------------------------------------------------------- ending

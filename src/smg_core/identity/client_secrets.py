@@ -35,6 +35,11 @@ class ClientSecret(Struct, frozen=True):
     session: JsonObject
     expires_at: int
 
+    @property
+    def kind(self) -> str:
+        """The type of the sessions that it opens."""
+        return str(self.session.get("type"))
+
 
 def seal_secret(
     sealer: Sealer, maker: Caller, permission: str, model: str, session: JsonObject, expires_at: int

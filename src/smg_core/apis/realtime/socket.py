@@ -13,7 +13,14 @@ import msgspec
 
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.settings import RealtimeConfig
-from smg_core.apis.realtime.wire.effective import Abilities, changed, checked_patch, defaults
+from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused
+from smg_core.apis.realtime.wire.effective import (
+    Abilities,
+    changed,
+    checked_patch,
+    defaults,
+    transcription_defaults,
+)
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
 from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, SessionBounds, TakenEvent
@@ -72,12 +79,16 @@ class RealtimeSocket:
         if not isinstance(exchange, WebSocket):
             raise MethodNotAllowed("There are only WebSockets here.")
         services = self._services
+        name, value = BETA_HEADER
+        if value in exchange.headers.get(name, ""):
+            raise beta_refused()
         secret = self._secret(exchange)
-        model = self._model(exchange, secret)
+        kind = self._kind(exchange, secret)
+        model = self._model(exchange, secret) if kind == "realtime" else ""
         settings = services.live.config.realtime
         id = exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))
-        session = self._session(id, model, settings, secret)
+        session = self._session(id, kind, model, settings, secret)
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
         sockets = SocketSession[ClientEvent](
@@ -97,6 +108,19 @@ class RealtimeSocket:
         exchange.caller, exchange.identify = secret.caller, None
         return secret
 
+    def _kind(self, exchange: WebSocket, secret: ClientSecret | None) -> str:
+        """Whether the session answers, or only transcribes ("transcription"). Raises InvalidRequest."""
+        intent = next(iter(exchange.query.get("intent", ())), "realtime" if secret is None else secret.kind)
+        if intent not in ("realtime", "transcription"):
+            raise InvalidRequest(
+                "Invalid value for 'intent'. Supported values are: 'realtime', 'transcription'.",
+                param="intent",
+                code="invalid_value",
+            )
+        if secret is not None and intent != secret.kind:
+            raise InvalidRequest(f"The client secret is for sessions of type '{secret.kind}'.", param="intent")
+        return intent
+
     def _model(self, exchange: WebSocket, secret: ClientSecret | None) -> str:
         """The model that the handshake or its secret names. Raises InvalidRequest where none is named, or another than the
         secret is for, and ModelNotFound."""
@@ -113,12 +137,15 @@ class RealtimeSocket:
         self._services.lookup.served_or_refused(named, exchange.caller)
         return named
 
-    def _session(self, id: str, model: str, settings: RealtimeConfig, secret: ClientSecret | None) -> RealtimeSession:
+    def _session(
+        self, id: str, kind: str, model: str, settings: RealtimeConfig, secret: ClientSecret | None
+    ) -> RealtimeSession:
         services, own = self._services, id.removeprefix("sess_")
         config = services.live.config
         abilities = Abilities(services.live.limits, hosted=hosted_kinds(config.mcp, NAME))
         expires_at = int(services.clock.time() + settings.session_s)
-        begins_with = defaults(id, model, expires_at, abilities)
+        answers = kind == "realtime"
+        begins_with = defaults(id, model, expires_at, abilities) if answers else transcription_defaults(id, expires_at)
         if secret is not None:
             begins_with = changed(begins_with, checked_patch(secret.session, begins_with, abilities))
         return RealtimeSession(

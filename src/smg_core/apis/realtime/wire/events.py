@@ -12,7 +12,8 @@ import attrs
 import msgspec
 from msgspec import Struct
 
-from smg_core.apis.realtime.wire.states import BETA_EVENTS, CLIENT
+from smg_core.apis.realtime.wire.beta import BETA_EVENTS, beta_refused
+from smg_core.apis.realtime.wire.states import CLIENT
 from smg_core.apis.realtime.wire.types import (
     SUPPORTED_VALUES,
     ItemCreate,
@@ -31,7 +32,7 @@ from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["ClientEvent", "SessionIds", "beta_refused", "error_frame", "read_event", "written"]
+__all__ = ["ClientEvent", "SessionIds", "error_frame", "read_event", "written"]
 
 _TYPES: Mapping[str, type[Struct]] = {
     "session.update": SessionUpdate,
@@ -117,14 +118,6 @@ def _sound(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise InvalidRequest("Invalid 'audio': expected base64.", param="audio", code="invalid_value") from None
-
-
-def beta_refused() -> InvalidRequest:
-    """The error for what only the beta of this API has."""
-    return InvalidRequest(
-        "The Realtime beta API is no longer supported. Please use /v1/realtime for the GA API.",
-        code="beta_api_shape_disabled",
-    )
 
 
 def written(kind: str, id: str, **fields: object) -> bytes:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import attrs
 
-__all__ = ["ANYWHERE", "BETA_EVENTS", "CLIENT", "STREAM", "ClientRow", "SessionState", "StreamState", "following"]
+__all__ = ["ANYWHERE", "CLIENT", "STREAM", "ClientRow", "SessionState", "StreamState", "following"]
 
 StreamState = Literal["idle", "response", "item", "message", "text", "audio", "part_done", "call", "mcp", "settled"]
 """Of one response: not begun or over; between items; an item was begun; within a message between its parts; within a part; the
@@ -116,6 +116,3 @@ CLIENT: Mapping[tuple[str, SessionState], ClientRow] = {
     ("response.cancel", "free"): ClientRow(refused="response_cancel_not_active"),
 }
 """The answer to each event of a client in each state. A response outside of the conversation is begun and cancelled in both."""
-
-BETA_EVENTS = frozenset({"transcription_session.update"})
-"""Events of the beta of this API alone, which is refused by name."""
