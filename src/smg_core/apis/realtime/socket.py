@@ -6,6 +6,7 @@ response that is cancelled gives up its engine before its end is told. Above: th
 the handler of requests.
 """
 
+import asyncio
 from typing import NoReturn, TypeAlias
 
 import attrs
@@ -23,11 +24,16 @@ from smg_core.apis.realtime.wire.effective import (
 )
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
-from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, SessionBounds, TakenEvent
-from smg_core.apis.realtime.wire.turns import begins_with, decode_turn, first_kept
+from smg_core.apis.realtime.wire.hearing import wav_of
+from smg_core.apis.realtime.wire.session import Begun, Said, SessionBounds, TakenEvent
+from smg_core.apis.realtime.wire.spoken import SpokenSession
+from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
+from smg_core.apis.realtime.wire.vad import levels_of
 from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
-from smg_core.errors import InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
+from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
+from smg_core.apis.transcriptions.wire import TranscriptionRequest, asking_for_words
+from smg_core.errors import InternalError, InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
 from smg_core.events import Usage
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import AsgiMessage, Disconnect, Send
@@ -37,12 +43,14 @@ from smg_core.json_types import JsonObject
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.pipeline.flow.steps import Flow
 from smg_core.pipeline.flow.summaries import Shorten
-from smg_core.request import Message
+from smg_core.request import Caller, Message
 from smg_core.serving.api import Api
-from smg_core.serving.inference import Inference
+from smg_core.serving.inference import DECODED_INLINE, Inference
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
+from smg_core.speech import Transcription
 from smg_core.tools.opening import hosted_kinds
+from smg_core.wire.base import Incoming
 from smg_core.wire.errors import responses_error
 
 __all__ = ["RealtimeSocket", "realtime_api"]
@@ -88,7 +96,7 @@ class RealtimeSocket:
         settings = services.live.config.realtime
         id = exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))
-        session = self._session(id, kind, model, settings, secret)
+        session = self._session(id, kind, model, exchange.caller, settings, secret)
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
         sockets = SocketSession[ClientEvent](
@@ -138,17 +146,24 @@ class RealtimeSocket:
         return named
 
     def _session(
-        self, id: str, kind: str, model: str, settings: RealtimeConfig, secret: ClientSecret | None
-    ) -> RealtimeSession:
+        self, id: str, kind: str, model: str, caller: Caller, settings: RealtimeConfig, secret: ClientSecret | None
+    ) -> SpokenSession:
         services, own = self._services, id.removeprefix("sess_")
         config = services.live.config
-        abilities = Abilities(services.live.limits, hosted=hosted_kinds(config.mcp, NAME))
+        lookup = services.lookup
+        served = lookup.served(model, caller) if model else None
+        abilities = Abilities(
+            services.live.limits,
+            hears=served is not None and "audio" in served.media_kinds,
+            hosted=hosted_kinds(config.mcp, NAME),
+            writes_down=lambda name: bool(name) and lookup.served(name, caller) is not None,
+        )
         expires_at = int(services.clock.time() + settings.session_s)
         answers = kind == "realtime"
         begins_with = defaults(id, model, expires_at, abilities) if answers else transcription_defaults(id, expires_at)
         if secret is not None:
             begins_with = changed(begins_with, checked_patch(secret.session, begins_with, abilities))
-        return RealtimeSession(
+        return SpokenSession(
             begins_with,
             f"conv_{own}",
             SessionIds(own),
@@ -186,7 +201,7 @@ class _Talk:
         services: Services,
         socket: WebSocket,
         handler: _Handler,
-        session: RealtimeSession,
+        session: SpokenSession,
         sockets: SocketSession[ClientEvent],
         outbox: Outbox,
     ) -> None:
@@ -197,6 +212,10 @@ class _Talk:
         self._outbox = outbox
         self._running: dict[str, _Running] = {}
         self._home = ""  # the worker that had the last response
+        self._writer = Inference(services, TRANSCRIPTIONS)
+        self._writing: dict[str, Disconnect] = {}
+        self._changed = asyncio.Event()  # that words were written down, or a response is not to be made
+        self._has_left = False
 
     # ---------------------------------------------------------------------------------------------------------- events
 
@@ -206,9 +225,19 @@ class _Talk:
     async def take(self, frame: ClientEvent) -> None:
         if self._sockets.expired and frame.kind == "response.create":
             raise self.expired()
-        taken = self._session.take(frame)
-        self._do(taken, frame)
+        self._do(await self._taken(frame), frame)
         await self._outbox.room()
+
+    async def _taken(self, event: ClientEvent) -> TakenEvent:
+        """The answer to an event; the levels of much sound are taken off the event loop. Raises SmgError."""
+        session, sound = self._session, event.sound
+        if len(sound) <= DECODED_INLINE:
+            return session.take(event)
+        unjudged = session.hearing.unjudged(sound)
+        levels = await self._services.running.executor.run(
+            lambda _: levels_of(unjudged), size=len(sound), caller=self._socket.caller.tenant
+        )
+        return session.hear(event, levels)
 
     def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))
@@ -216,7 +245,11 @@ class _Talk:
             self._running[each.id].disconnect.happened()
         if taken.begin is not None:
             running = self._running[taken.begin.id] = _Running(taken.begin)
-            self._sockets.begin(self._answer(running, about), about, lambda: self._over(running))
+            self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
+        for said in taken.write_down:
+            writing = self._writing[said.item_id] = Disconnect()
+            self._sockets.begin(self._write_down(said, writing), about, self._written)
+        self._changed.set()
 
     def error(self, error: SmgError, id: str, about: ClientEvent | None) -> str:
         own = None if about is None else about.id
@@ -226,8 +259,12 @@ class _Talk:
         return InvalidRequest("Your session hit the maximum duration.", code="session_expired")
 
     def left(self) -> None:
+        self._has_left = True
+        self._changed.set()
         for running in self._running.values():
             running.disconnect.happened()
+        for writing in self._writing.values():
+            writing.happened()
 
     # ------------------------------------------------------------------------------------------------------- responses
 
@@ -235,11 +272,14 @@ class _Talk:
         """Make a response."""
         if not await self._sockets.permitted(about):
             return
+        turn = await self._turn(running)
+        if turn is None:
+            return
         services, begun = self._services, running.begun
-        handler = self._handler.with_api(self._api(begun))
+        handler = self._handler.with_api(self._api(begun, turn))
 
         async def receive() -> AsgiMessage:
-            return {"type": "http.request", "body": begun.turn.body, "more_body": False}
+            return {"type": "http.request", "body": turn.body, "more_body": False}
 
         def told(error: SmgError, id: str) -> bytes:
             running.refused = error_object(error)
@@ -258,39 +298,96 @@ class _Talk:
         exchange.request_id = begun.id
         await answer_frame(services, exchange, join, handler, lambda: running.sent)
 
-    def _over(self, running: _Running) -> None:
+    async def _turn(self, running: _Running) -> ResponseTurn | None:
+        """What the response reads, once all of that is written down; None where it is not to be made any more."""
+        begun = running.begun
+        while self._session.unwritten and begun.cut is None and not self._has_left:
+            self._changed.clear()
+            await self._changed.wait()
+        if begun.cut is not None or self._has_left:
+            return None
+        try:
+            return begun.turn or begun.reads()
+        except SmgError as error:
+            running.refused = error_object(error)
+            return None
+
+    def _over(self, running: _Running, about: ClientEvent) -> None:
         """Called when the task of a response is done: its end is told, unless it has told that itself."""
         del self._running[running.begun.id]
         finished = None if running.exchange is None else running.exchange.finished
         if finished is not None and finished.worker and running.begun.voiced.in_conversation:
             self._home = finished.worker
         self._outbox.put(self._session.over(running.begun, running.refused, running.usage))
+        following = self._session.next_response()
+        if following is not None and not self._has_left:
+            self._do(following, about)
 
-    def _api(self, begun: Begun) -> Api[ResponsesRequest]:
+    # ----------------------------------------------------------------------------------------------------------- words
+
+    async def _write_down(self, said: Said, disconnect: Disconnect) -> None:
+        """Have a model write down what the user has said, as a request for a transcription."""
+        status, body = 0, b""
+
+        async def receive() -> AsgiMessage:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: AsgiMessage) -> None:
+            nonlocal status, body
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                body += message["body"]
+
+        def decode(incoming: Incoming) -> TranscriptionRequest:
+            asked = Transcription(
+                language=said.language, prompt=said.prompt, filename="speech.wav", media_type="audio/wav"
+            )
+            return TranscriptionRequest(asking_for_words(incoming, said.model, wav_of(said.sound), asked), asked)
+
+        handler = self._writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
+        services, session = self._services, self._session
+        exchange, join = exchange_of_frame(
+            services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
+        )
+        try:
+            await answer_frame(services, exchange, join, handler, lambda: 0)
+        finally:
+            lines = _written_lines(session, said, status, body)
+            self._writing.pop(said.item_id, None)
+            self._socket.count(self._outbox.put(lines))
+
+    def _written(self) -> None:
+        """Called when a transcription is over."""
+        self._changed.set()
+
+    # ------------------------------------------------------------------------------------------------ what is answered
+
+    def _api(self, begun: Begun, turn: ResponseTurn) -> Api[ResponsesRequest]:
         """The row of the API for one response."""
         session = str(self._session.settings["id"])
         return attrs.evolve(
             realtime_api(),
             decode=lambda incoming: decode_turn(incoming, session, self._home),
             stream=lambda decoded, created: begun.encode_anew(),
-            flow=lambda decoded, terms: self._flow(begun, decoded, terms),
+            flow=lambda decoded, terms: self._flow(begun, turn, decoded, terms),
         )
 
-    def _flow(self, begun: Begun, decoded: ResponsesRequest, terms: Terms) -> Flow[object]:
-        return respond_to(decoded, terms, self._shorten(begun, decoded))
+    def _flow(self, begun: Begun, turn: ResponseTurn, decoded: ResponsesRequest, terms: Terms) -> Flow[object]:
+        return respond_to(decoded, terms, self._shorten(begun, turn, decoded))
 
-    def _shorten(self, begun: Begun, decoded: ResponsesRequest) -> Shorten:
+    def _shorten(self, begun: Begun, turn: ResponseTurn, decoded: ResponsesRequest) -> Shorten:
         """How a prompt is shortened that is too long; what is not read now, later responses do not read either."""
         gone = 0
 
         def shorten(messages: tuple[Message, ...], error: PromptTooLong) -> tuple[Message, ...] | None:
             nonlocal gone
-            start = begins_with(messages, error, begun.turn.retention)
+            start = begins_with(messages, error, turn.retention)
             if start is None:
                 return None
             leading = next(place for place, message in enumerate(messages) if message.role == "user")
             gone += start - leading
-            first = first_kept(decoded, leading + gone, begun.turn)
+            first = first_kept(decoded, leading + gone, turn)
             if first is not None and begun.voiced.in_conversation:
                 self._session.conversation.begin_at(first)
             return messages[:leading] + messages[start:]
@@ -321,6 +418,22 @@ class _Talk:
 
     def _put(self, running: _Running, lines: list[bytes]) -> None:
         running.sent += self._outbox.put(lines)
+
+
+class _Words(msgspec.Struct):
+    """The answer to a request for a transcription."""
+
+    text: str = ""
+    usage: JsonObject | None = None
+
+
+def _written_lines(session: SpokenSession, said: Said, status: int, body: bytes) -> list[bytes]:
+    """What is told of a transcription with this answer; of one without any, that it failed."""
+    if status == 200:
+        words = msgspec.json.decode(body, type=_Words)
+        return session.written_down(said, words.text, words.usage)
+    error = _refusal(body) if body else error_object(InternalError("The transcription was given up."))
+    return session.not_written_down(said, error)
 
 
 class _Envelope(msgspec.Struct):

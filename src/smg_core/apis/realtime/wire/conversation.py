@@ -44,6 +44,10 @@ class Conversation:
             raise not_found(id, param)
         return found
 
+    def newest(self, item: Item) -> Item:
+        """The item as it is in the conversation now, if it is there."""
+        return self._items.get(item.id, item)
+
     @property
     def last(self) -> str | None:
         """The id of the last item."""

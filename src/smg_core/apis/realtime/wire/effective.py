@@ -4,7 +4,7 @@ Settings are kept as the JSON object that is told. A change is read as its type,
 name stays, and null or an empty value takes away. Pure. Above: the session. Below: the wire types, the tools of Responses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 import msgspec
@@ -51,14 +51,21 @@ _DEEP = frozenset({"audio", "input", "output"})
 """Objects of which a change names the fields that it changes; any other value is replaced as a whole."""
 
 
+def _no_writer(model: str) -> bool:
+    return False
+
+
 @attrs.frozen
 class Abilities:
-    """What can be done for a session: `speaks`, there is a worker that makes speech; `hosted` are the kinds of tools that run
-    here; `limits` bound what is read."""
+    """What can be done for a session: `speaks`, there is a worker that makes speech; `hears`, the model takes sound; `hosted` are
+    the kinds of tools that run here; `writes_down` says whether a model of this name is here to write down what is said;
+    `limits` bound what is read."""
 
     limits: LimitsConfig
     speaks: bool = False
+    hears: bool = False
     hosted: frozenset[str] = frozenset()
+    writes_down: Callable[[str], bool] = _no_writer
 
 
 def _input() -> JsonObject:
@@ -166,6 +173,9 @@ def _check_shared(plain: JsonObject, now: JsonObject, abilities: Abilities, at: 
         form = settings.get("format") if isinstance(settings, dict) else None
         if isinstance(form, dict):
             _check_format(form, f"{at}.audio.{side}.format")
+        turns = settings.get("turn_detection") if isinstance(settings, dict) else None
+        if isinstance(turns, dict) and turns.get("idle_timeout_ms") is not None:
+            raise _unsupported(f"{at}.audio.input.turn_detection.idle_timeout_ms")
 
 
 def _check_modalities(asked: Json, abilities: Abilities, at: str) -> None:
@@ -198,6 +208,14 @@ def _check_format(form: Mapping[str, Json], at: str) -> None:
         raise _wrong(f"{at}.rate", f"The only rate is {SAMPLE_RATE}.")
     if form["type"] != "audio/pcm" and "rate" in form:
         raise _wrong(f"{at}.rate", "Only audio/pcm has a rate.")
+
+
+def part_of(settings: JsonObject, *names: str) -> JsonObject | None:
+    """The object at this path of the settings; None where there is none, or it is null."""
+    value: Json = settings
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _wrong(param: str, why: str) -> InvalidRequest:

@@ -13,10 +13,11 @@ from smg_core.apis.realtime.wire.vad import FRAME_BYTES, FRAME_MS, EnergyVad, le
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 
-__all__ = ["Heard", "Hearing", "wav_base64"]
+__all__ = ["Heard", "Hearing", "wav_base64", "wav_of"]
 
 _BYTES_A_MS = FRAME_BYTES // FRAME_MS
 _RATE = 24_000
+_LEAST = 100 * _BYTES_A_MS  # of sound that is a turn
 _EAGERNESS = {"low": 1000, "medium": 500, "auto": 500, "high": 300}
 """Milliseconds of silence that end a turn, for a detector that understands no words."""
 
@@ -31,6 +32,11 @@ class Heard:
 
 def wav_base64(sound: bytes) -> str:
     """A file of this sound, as base64."""
+    return base64.b64encode(wav_of(sound)).decode()
+
+
+def wav_of(sound: bytes) -> bytes:
+    """A file of this sound."""
     head = struct.pack(
         "<4sI4s4sIHHIIHH4sI",
         b"RIFF",
@@ -47,7 +53,7 @@ def wav_base64(sound: bytes) -> str:
         b"data",
         len(sound),
     )
-    return base64.b64encode(head + sound).decode()
+    return head + sound
 
 
 class Hearing:
@@ -134,9 +140,12 @@ class Hearing:
 
     def commit(self) -> bytes:
         """Take all that is in the buffer. Raises InvalidRequest where nothing is."""
-        if not self._sound:
+        if len(self._sound) < _LEAST:
+            held = len(self._sound) / _BYTES_A_MS
             raise InvalidRequest(
-                "Error committing input audio buffer: the buffer is empty.", code="input_audio_buffer_commit_empty"
+                "Error committing input audio buffer: buffer too small. Expected at least 100ms of audio, but buffer only has "
+                f"{held:.2f}ms of audio.",
+                code="input_audio_buffer_commit_empty",
             )
         sound = bytes(self._sound)
         self.clear()

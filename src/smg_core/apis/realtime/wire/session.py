@@ -7,7 +7,8 @@ are arguments. Above: the connection. Below: the tables, the conversation, the s
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -40,7 +41,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import too_many
 from smg_core.wire.json_text import encode_object
 
-__all__ = ["Begun", "RealtimeSession", "SessionBounds", "TakenEvent"]
+__all__ = ["Begun", "RealtimeSession", "Said", "SessionBounds", "TakenEvent", "no_sound"]
 
 _DURATION = re.compile(r"([0-9.]+)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -68,10 +69,12 @@ class SessionBounds:
 
 @attrs.define(eq=False)
 class Begun:
-    """A response under way. `encoder` is what has made its events so far; `cut` once its end was asked for, and why."""
+    """A response under way. `encoder` is what has made its events so far; `cut` once its end was asked for, and why. `turn` is
+    what it reads, None where words of it are still written down; `reads` says it then."""
 
     id: str
-    turn: ResponseTurn
+    turn: ResponseTurn | None
+    reads: Callable[[], ResponseTurn]
     voiced: Voiced
     encoder: RealtimeEncoder
     cut: str | None = None
@@ -84,11 +87,23 @@ class Begun:
 
 @attrs.frozen
 class TakenEvent:
-    """The answer to an event: lines to send, a response to begin, and those to end."""
+    """The answer to an event: lines to send, a response to begin, those to end, and what was said and is to be written down."""
 
     lines: Sequence[bytes] = ()
     begin: Begun | None = None
     cancel: Sequence[Begun] = ()
+    write_down: "Sequence[Said]" = ()
+
+
+@attrs.frozen
+class Said:
+    """What the user has said in an item, and by which model it is written down; `language` and `prompt` are the client's."""
+
+    item_id: str
+    sound: bytes
+    model: str
+    language: str | None = None
+    prompt: str | None = None
 
 
 class RealtimeSession:
@@ -101,9 +116,11 @@ class RealtimeSession:
         self.names = names
         self.conversation = Conversation(bounds.items, bounds.kept_bytes)
         self._conversation_id = conversation_id
-        self._abilities = abilities
-        self._bounds = bounds
-        self._settings_size = 0
+        self.abilities = abilities
+        self.bounds = bounds
+        self.settings_size = 0
+        self.unwritten: set[str] = set()
+        """The items whose words are not written down yet, and that the model cannot read before."""
         self.active: Begun | None = None
         self.aside: dict[str, Begun] = {}
 
@@ -149,7 +166,11 @@ class RealtimeSession:
                 return self._respond(fields)
             case ResponseCancel() as fields:
                 return self._cancel(fields)
-        raise _no_sound()
+        return self.hear(event)
+
+    def hear(self, event: ClientEvent, levels: Sequence[float] | None = None) -> TakenEvent:
+        """Answer an event of sound. Raises InvalidRequest where none is taken."""
+        raise no_sound()
 
     def _state_for(self, event: ClientEvent) -> SessionState:
         """The state that an event meets: one about a response outside of the conversation does not care for the one in it."""
@@ -163,14 +184,14 @@ class RealtimeSession:
     # -------------------------------------------------------------------------------------------------------- settings
 
     def _update(self, fields: SessionUpdate) -> TakenEvent:
-        plain = checked_patch(fields.session, self.settings, self._abilities)
+        plain = checked_patch(fields.session, self.settings, self.abilities)
         made = changed(self.settings, plain)
         size = len(encode_object(made))
-        if size > self._settings_size and size + self.conversation.size > self._bounds.kept_bytes:
+        if size > self.settings_size and size + self.conversation.size > self.bounds.kept_bytes:
             raise InvalidRequest(
-                f"A session holds at most {self._bounds.kept_bytes} bytes.", param="session", code="session_too_large"
+                f"A session holds at most {self.bounds.kept_bytes} bytes.", param="session", code="session_too_large"
             )
-        self.settings, self._settings_size = made, size
+        self.settings, self.settings_size = made, size
         return TakenEvent([self.event("session.updated", session=shown_settings(made))])
 
     # ----------------------------------------------------------------------------------------------------------- items
@@ -179,9 +200,9 @@ class RealtimeSession:
         self._only_realtime()
         item = item_given(fields.item, "item", self.names)
         self._check_joins(item)
-        self.conversation.check_room(item, self._settings_size)
+        self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
-        return TakenEvent(self._told_whole(item, before))
+        return TakenEvent(self.told_whole(item, before))
 
     def _check_joins(self, item: Item) -> None:
         """Raise InvalidRequest for an output without its call, and an answer without its question."""
@@ -204,7 +225,7 @@ class RealtimeSession:
                     f"Approval request '{item.asks[:80]}' has been answered.", param="item.approval_request_id"
                 )
 
-    def _told_whole(self, item: Item, before: str | None) -> list[bytes]:
+    def told_whole(self, item: Item, before: str | None) -> list[bytes]:
         """The events of an item that joins the conversation complete."""
         told = msgspec.Raw(item.shown)
         return [
@@ -241,34 +262,40 @@ class RealtimeSession:
 
     def _respond(self, fields: ResponseCreate) -> TakenEvent:
         self._only_realtime()
-        settings, alone = for_response(fields.response or {}, self.settings, self._abilities)
+        settings, alone = for_response(fields.response or {}, self.settings, self.abilities)
         return self.begin(settings, alone)
 
     def begin(self, settings: JsonObject, alone: JsonObject) -> TakenEvent:
         """Begin a response by these settings. `alone` is what was said of it alone. Raises InvalidRequest and Conflict."""
         inside = alone.get("conversation") != "none"
-        if not inside and len(self.aside) >= self._bounds.responses:
+        if not inside and len(self.aside) >= self.bounds.responses:
             raise Conflict(
-                f"At most {self._bounds.responses} responses are made at once outside of the conversation.",
+                f"At most {self.bounds.responses} responses are made at once outside of the conversation.",
                 code="too_many_active_responses",
             )
         given, metadata = alone.get("input"), alone.get("metadata")
-        items = self.conversation.read() if not isinstance(given, list) else self._given(given)
-        turn = turn_of(settings, items, metadata if isinstance(metadata, dict) else None)
+        items = self._given(given) if isinstance(given, list) else None
+        reads = partial(self._read, settings, items, metadata if isinstance(metadata, dict) else None)
+        turn = None if self.unwritten else reads()
         id = self.names("resp_")
         told = _response_object(id, settings, self._conversation_id if inside else None, metadata)
         voiced = Voiced(told, self.names, inside, settings["output_modalities"] == ["audio"])
-        begun = Begun(id, turn, voiced, RealtimeEncoder(voiced))
+        begun = Begun(id, turn, reads, voiced, RealtimeEncoder(voiced))
         if inside:
             self.active = begun
         else:
             self.aside[id] = begun
         return TakenEvent([self.event("response.created", response=told)], begin=begun)
 
+    def _read(self, settings: JsonObject, items: list[Item] | None, metadata: JsonObject | None) -> ResponseTurn:
+        """What a response reads: these items as they are now, None for the conversation."""
+        known = None if items is None else [self.conversation.newest(each) for each in items]
+        return turn_of(settings, self.conversation.read() if known is None else known, metadata)
+
     def _given(self, given: Sequence[Json]) -> list[Item]:
         """The items that a response reads in place of the conversation. Raises InvalidRequest."""
-        if len(given) > self._bounds.items:
-            raise too_many("response.input", len(given), self._bounds.items, "items")
+        if len(given) > self.bounds.items:
+            raise too_many("response.input", len(given), self.bounds.items, "items")
         items: list[Item] = []
         for place, each in enumerate(given):
             at = f"response.input[{place}]"
@@ -366,7 +393,8 @@ class RealtimeSession:
             raise InvalidRequest("A transcription session makes no responses and takes no items.", code="invalid_event")
 
 
-def _no_sound() -> InvalidRequest:
+def no_sound() -> InvalidRequest:
+    """The error for sound that nobody here understands."""
     return InvalidRequest(
         "No sound is taken here: there is no worker that writes down what is said.",
         param="type",
