@@ -59,10 +59,20 @@ class SocketTalk(Protocol[F]):
 
 
 class SocketSession(Generic[F]):
-    """One connection that was accepted. It begins nothing new after `lifetime_s`; a frame has at most `most` bytes."""
+    """One connection that was accepted. It begins nothing new after `lifetime_s`; a frame has at most `most` bytes. `send` is how
+    the errors of the session itself leave, behind what an API still has to say; None for at once."""
 
-    def __init__(self, services: Services, socket: WebSocket, *, lifetime_s: float, most: int) -> None:
+    def __init__(
+        self,
+        services: Services,
+        socket: WebSocket,
+        *,
+        lifetime_s: float,
+        most: int,
+        send: Callable[[str], Awaitable[int]] | None = None,
+    ) -> None:
         self._services, self._socket = services, socket
+        self._send = send or socket.send
         self._lifetime_s, self._most = lifetime_s, most
         self._talk: SocketTalk[F]
         self._running: set[asyncio.Task[None]] = set()
@@ -145,7 +155,7 @@ class SocketSession(Generic[F]):
     async def _refuse(self, error: SmgError, about: F | None) -> None:
         """Answer a frame that begins nothing: a request of its own, as it would be by HTTP."""
         id = self._services.ids("req_")
-        sent = await self._socket.send(self._talk.error(error, id, about))
+        sent = await self._send(self._talk.error(error, id, about))
         ended = self._socket.ended(error.outcome, 0.0)
         self._services.observer.report(
             replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
@@ -180,7 +190,7 @@ class SocketSession(Generic[F]):
         if failure is not None:
             socket.outcome = failure.outcome
         error = failure or self._talk.expired()
-        socket.count(await socket.send(self._talk.error(error, socket.request_id, about)))
+        socket.count(await self._send(self._talk.error(error, socket.request_id, about)))
         await socket.close(_LEFT)
 
 

@@ -37,29 +37,28 @@ class Outbox:
             self._room.clear()
         if size and self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
-            self._writer.add_done_callback(self._written)
         return size
 
     async def room(self) -> None:
         """Wait until no more than `most` bytes wait."""
         await self._room.wait()
 
-    async def empty(self) -> None:
-        """Wait until nothing waits any more."""
+    async def send(self, text: str) -> int:
+        """Send a line, and return its bytes once all that waits has left."""
+        size = self.put([text.encode()])
         while self._writer is not None:
             await asyncio.wait([self._writer])
-
-    def _written(self, writer: "asyncio.Task[None]") -> None:
-        self._writer = None
-        self._room.set()
-        if not writer.cancelled() and writer.exception() is not None:
-            self._lines.clear()  # the connection is lost, which its reader learns
-            self._waiting = 0
+        return size
 
     async def _write(self) -> None:
-        while self._lines:
-            line = self._lines.popleft()
-            await self._socket.send(line.decode())
-            self._waiting -= len(line)
-            if self._waiting <= self._most:
-                self._room.set()
+        """Write what waits. When this ends there is no writer any more: a line that comes later begins another."""
+        try:
+            while self._lines:
+                line = self._lines.popleft()
+                await self._socket.send(line.decode())
+                self._waiting -= len(line)
+                if self._waiting <= self._most:
+                    self._room.set()
+        finally:
+            self._writer = None
+            self._room.set()

@@ -100,7 +100,7 @@ class RealtimeSocket:
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
         sockets = SocketSession[ClientEvent](
-            services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes
+            services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
         )
         talk = _Talk(services, exchange, self._handler, session, sockets, outbox)
         outbox.put(session.opened())
