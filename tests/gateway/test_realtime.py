@@ -7,6 +7,7 @@ from typing import Any
 
 import openai
 import pytest
+from tests.clients.gateway import thoughtful_template
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.realtime import (
     SIMULATOR,
@@ -23,6 +24,7 @@ from tests.gateway.realtime import (
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.config.config import Config
 from smg_core.hooks import ExchangeEnded, RequestFinished
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
@@ -132,9 +134,10 @@ async def test_a_turn_finds_what_the_one_before_has_left_in_the_engines_cache() 
         assert cached >= 0.9 * (before // size * size)
 
 
-async def test_reasoning_is_not_told_and_is_in_the_next_prompt() -> None:
+async def test_reasoning_is_not_told_and_is_in_the_next_prompt(tmp_path: Path) -> None:
     replies = (Reply(text="Paris.", reasoning="SECRETLY-THOUGHT"), Reply("Fine."))
-    async with over_http(SimulatorConfig(seed=1, replies=replies)) as house, talk(house) as socket:
+    config = Config(tokenizer=TokenizerConfig(chat_template=thoughtful_template(tmp_path)))
+    async with over_http(SimulatorConfig(seed=1, replies=replies), config=config) as house, talk(house) as socket:
         await opened(socket)
         await say(socket, "Capital of France?")
         first = in_order(await respond(socket))
@@ -389,6 +392,21 @@ async def test_what_is_wrong_is_an_error_event_and_the_session_goes_on(frame: st
         events = await respond(socket, max_output_tokens=1)
     assert (error["type"], error["error"]["code"], error["error"]["event_id"]) == ("error", code, None)
     assert events[-1]["type"] == "response.done"
+
+
+async def test_what_is_null_was_not_said() -> None:
+    nothing = {"instructions": None, "tools": None, "tool_choice": None, "max_output_tokens": None, "audio": None}
+    async with over_http(SIMULATOR) as house, talk(house) as socket:
+        await opened(socket)
+        await send(socket, "session.update", session={"type": "realtime", "instructions": "Be brief."})
+        before = (await receive(socket))["session"]
+        await send(socket, "session.update", session={"type": "realtime", "model": None, **nothing})
+        after = (await receive(socket))["session"]
+        await say(socket, "Hello")
+        events = in_order(await respond(socket, conversation=None, input=None, metadata=None, **nothing))
+    assert after == before
+    assert events[-1]["response"]["status"] == "completed"
+    assert "Be brief." in prompts(house)[-1]
 
 
 async def test_what_the_agents_sdk_sends_is_taken() -> None:

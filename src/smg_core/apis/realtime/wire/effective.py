@@ -125,8 +125,25 @@ def shown_settings(settings: JsonObject) -> JsonObject:
 # --------------------------------------------------------------------------------------------------------------- a change
 
 
+_NULLABLE = frozenset(
+    {"tracing", "reasoning", "prompt", "include", "input", "metadata"}
+    | {"transcription", "turn_detection", "noise_reduction", "format", "voice"}
+)
+"""The settings that null takes away. Any other that is null was not said: clients write down all that they know of."""
+
+
+def _without_nulls(patch: JsonObject) -> JsonObject:
+    """A change without what says nothing."""
+    return {
+        name: _without_nulls(value) if name in _DEEP and isinstance(value, dict) else value
+        for name, value in patch.items()
+        if value is not None or name in _NULLABLE
+    }
+
+
 def checked_patch(patch: JsonObject, now: JsonObject, abilities: Abilities, at: str = "session") -> JsonObject:
     """`patch`, a change of the settings `now`, where it can be made. Raises InvalidRequest and UnsupportedParameter."""
+    patch = _without_nulls(patch)
     kind = patch.get("type")
     if not isinstance(kind, str):
         raise no_kind(patch, at)
@@ -151,7 +168,7 @@ def checked_patch(patch: JsonObject, now: JsonObject, abilities: Abilities, at: 
 def for_response(patch: JsonObject, session: JsonObject, abilities: Abilities) -> tuple[JsonObject, JsonObject]:
     """The settings of one response, those of the session with what `patch` says, and what it says of the response alone: its
     conversation, input and metadata. Raises InvalidRequest and UnsupportedParameter."""
-    read = explained(patch, ResponsePatch, "response", SUPPORTED_VALUES)
+    read = explained(_without_nulls(patch), ResponsePatch, "response", SUPPORTED_VALUES)
     plain = _plain(read)
     if plain.get("metadata"):
         read_metadata(msgspec.convert(plain["metadata"], dict[str, str]), abilities.limits)
