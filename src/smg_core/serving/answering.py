@@ -74,9 +74,8 @@ def answer_to(
             if not exchange.started:
                 if explained:
                     head.append(_explained(services, trace, prompts))
-                if trace.losses:
-                    head.append(_lossy(trace.losses))
                 opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
+                opening += [_lossy(trace.losses)] if trace.losses else []
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:

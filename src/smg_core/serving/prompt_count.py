@@ -3,22 +3,20 @@
 No engine is asked, but for providers, which have their tokenizers to themselves and count for others.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import attrs
 from msgspec.structs import replace
 
 from smg_core.engines.counting import CountsTokens
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.pipeline.flow.summaries import Shorten
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import Caller, GenerationRequest, Message
+from smg_core.request import Caller, GenerationRequest
 from smg_core.serving.fallback_model import prompted_as_answered
 from smg_core.serving.services import Services
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "Shorten", "named", "only_model", "prompt_count", "tokenizer_of"]
+__all__ = ["PromptCount", "named", "only_model", "prompt_count", "tokenizer_of"]
 
 
 @attrs.frozen
@@ -52,13 +50,7 @@ async def _told(services: Services, prompted: Prompted) -> PromptCount:
     return PromptCount(len(prompted.ids))
 
 
-async def _prompted(services: Services, request: GenerationRequest) -> Prompted:
-    prompted = await prompted_as_answered(services, request)
-    tokenizer_of(prompted.model)
-    return prompted
-
-
-async def prompt_count(services: Services, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
+async def prompt_count(services: Services, request: GenerationRequest, shorten: Shorten | None = None) -> PromptCount:
     """How many tokens the prompt of a request has, also where they are too many for the model. With `shorten` such a prompt is
     shortened as for an answer, as far as it can be."""
     while True:
@@ -75,10 +67,6 @@ async def prompt_count(services: Services, request: GenerationRequest, shorten: 
         if prompted.model.tokenizer is None:
             return await _told(services, prompted)
         return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
-
-
-Shorten: TypeAlias = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
-"""The messages without the oldest of them, where the prompt of all is too long as the error says; None where none can go."""
 
 
 def tokenizer_of(model: ServedModel) -> Tokenizer:
