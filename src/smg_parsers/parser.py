@@ -228,9 +228,10 @@ class Parser:
 
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises UnknownTool or MalformedCall as the policies say."""
-        if (kind := self.plain(text)) is not None:
+        if self._fast and (kind := self.plain(text)) is not None:
             return [kind(text)]
-        self._sink.out = out = list[Piece]()
+        out: list[Piece] = []
+        self._sink.out = out
         text, self._held = self._held + text, ""
         self._run(text, False)
         waits = self._held or self._sink.late or self._fence.reading
@@ -259,7 +260,8 @@ class Parser:
         """
         if self._fast:  # nothing is held back
             return []
-        self._sink.out = out = list[Piece]()
+        out: list[Piece] = []
+        self._sink.out = out
         self._sink.cut = cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
