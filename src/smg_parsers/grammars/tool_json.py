@@ -24,6 +24,7 @@ from smg_parsers.pieces.base import (
     SPILL,
     Grammar,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -173,6 +174,11 @@ class JsonEnvelope:
             if at > pos:
                 return at
         return _STATES[self._state](self, buf, pos, final)
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return self._reader.within if self._state == _ARGUMENTS and self._name else None
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
@@ -528,6 +534,14 @@ class PythonEnvelope:
             self.status = DONE
             return end
         return reached
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        literal, json = self._reader.within, self._inner.within
+        if literal is None or json is None or self._left:
+            return None
+        return lambda text: None if (written := literal(text)) is None else json(written)
 
     def _read(self, buf: str, pos: int, final: bool) -> int:
         """One step of the reader. Where a name is too long must not depend on how much of it came at once."""

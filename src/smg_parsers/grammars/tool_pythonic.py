@@ -23,6 +23,7 @@ from smg_parsers.pieces.base import (
     Grammar,
     Schema,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -193,6 +194,13 @@ class PythonReader:
             pos = reached
         if not self._repeated:
             self._sink.arguments(self._reader.rest())
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        if self._inner is not None:
+            return getattr(self._inner, "within", None)
+        return self._reader.within if self._state == _VALUE and not self._buffered else None
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:

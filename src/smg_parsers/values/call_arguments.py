@@ -12,7 +12,7 @@ import json
 from typing import Final
 
 from smg_parsers.json_text.partial_json import is_json
-from smg_parsers.pieces.base import Sink
+from smg_parsers.pieces.base import Sink, Within
 from smg_parsers.values.lenient_json import LenientJsonReader, mended_json
 
 STRING_LIMIT: Final = 1 << 20
@@ -52,6 +52,11 @@ class ArgumentsReader:
         if reader.bad:
             self._give(sink)
         return end
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return self.json.within if self._direct else None
 
     def close(self, sink: Sink) -> None:
         """End the call, if what was read can be its arguments."""

@@ -16,13 +16,15 @@ from collections.abc import Callable
 from typing import Final
 
 from smg_parsers.json_text.partial_json import MAX_DEPTH, JsonScanner, escape_control
-from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
+from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, Within, match
 from smg_parsers.values.literals import based_integer, has_leading_zeros, number, quote
 
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _COMMENT, _LONG_NUMBER = range(9)
 
 _SPACES: Final = re.compile(r"[ \t\r\n]*+")
 _IN_QUOTES: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))++').fullmatch
+"""Text that is all within a string in double quotes, and is JSON as it stands."""
 _IN_SINGLE_QUOTES: Final = re.compile(r"""(?:[^'"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+""")
 _COMMA: Final = re.compile(rf',[ \t\r\n]{{0,{LOOKAHEAD}}}(?=["\'{{\[\w.+-])')
 """A comma with the item behind it in sight, so that it is certainly not one too many."""
@@ -109,6 +111,11 @@ class LenientJsonReader:
             return buf[self._copied : pos], pos
         parts.append(buf[self._copied : pos])
         return "".join(parts), pos
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return _as_written if self._state == _STRING and self._mark == '"' else None
 
     def mend(self) -> None:
         """Allow the repair that is needed, and all further ones."""
@@ -477,6 +484,10 @@ _STATES: Final[tuple[Callable[[LenientJsonReader, str, int, bool], int], ...]] =
 def _past_space(buf: str, pos: int) -> int:
     found = _SPACES.match(buf, pos)
     return found.end() if found else pos
+
+
+def _as_written(text: str) -> str | None:
+    return text if _RUN(text) else None
 
 
 def mended_json(text: str) -> str | None:

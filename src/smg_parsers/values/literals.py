@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from smg_parsers.json_text.partial_json import MAX_DEPTH
-from smg_parsers.pieces.base import LOOKAHEAD, SPACE
+from smg_parsers.pieces.base import LOOKAHEAD, SPACE, Within
 
 TOKEN_LIMIT: Final = 65536
 """Longest number or bare word, in characters."""
@@ -182,6 +182,15 @@ class LiteralReader:
         self._comma()
         self._state = _TOKEN
         return begin
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        passes = self._state == _STRING and not (self._formatted or self._groups)
+        return self._as_written if passes else None
+
+    def _as_written(self, text: str) -> str | None:
+        return escape(text) if text and self._mark[0] not in text and "\\" not in text else None
 
     def _string_begins(self, buf: str, pos: int, final: bool) -> int:
         """Read the opening mark of a string, and the letters before it."""

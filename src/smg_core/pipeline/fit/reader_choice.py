@@ -24,7 +24,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest, HostedTool, ToolCall
 from smg_parsers import Family, Parser, UnknownModelFamily
 from smg_parsers.families.models import family as family_named
-from smg_parsers.parser import random_call_id
+from smg_parsers.pieces.call_ids import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
