@@ -7,8 +7,8 @@ from types import FrameType
 
 import pytest
 
-from parsers.examples import EXAMPLES, WEATHER
 import smg_parsers
+from parsers.examples import EXAMPLES, WEATHER
 from smg_parsers import FAMILIES, Parser
 
 STEP = 4
