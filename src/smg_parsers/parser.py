@@ -156,6 +156,7 @@ class Parser:
         if malformed_calls not in _MALFORMED_CALLS:
             _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
+        tables = family.tables
         schemas = None if tools is None else {} if tools == [] else tool_schemas(tools)
         self._sink = Sink(
             schemas,
@@ -166,14 +167,14 @@ class Parser:
             silent=keep_calls,
             undecided=undecided_limit,
             strict=strict,
-            surplus=family.tables.value_ends,
+            surplus=tables.value_ends,
+            openers=tuple(tables.calls),
+            closers=tables.closers,
         )
-        tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
         self._cites = tables.cites
-        self._keeps = keep_calls
-        self._held = ""
+        self._held, self._keeps = "", keep_calls
         self._gap: str | None = None
         self._places: dict[str, int] = {}
         self._grammar: Grammar | None = None
@@ -224,7 +225,8 @@ class Parser:
         grammar = self._grammar
         if grammar is None:
             self._within = None
-            self._fast = not (self._held or self._sink.late or self._fence.reading) and self._gap is None
+            reads = self._sink.late or self._sink.torn or self._fence.reading
+            self._fast = not (self._held or reads) and self._gap is None
         else:
             self._fast = False
             passes = self._sink.open and not (self._held or self._sink.muted)
@@ -380,6 +382,8 @@ class Parser:
             self._note(text)
             if self._fence.reading:
                 self._fence.read(text)
+            if self._sink.torn:
+                self._sink.behind_torn(text)
             self._sink.say(Reasoning(text) if self._sink.reasoning else Text(text))
 
     def _note(self, text: str) -> None:

@@ -66,7 +66,7 @@ class _Reader:
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
-            self._sink.abandon()
+            self._sink.abandon(torn=self._json_reader is not None and self._json_reader.json.torn)
         self.status = FAIL
         return pos
 

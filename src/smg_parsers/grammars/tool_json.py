@@ -158,6 +158,11 @@ class JsonEnvelope:
             return NAME_LIMIT
         return NAME_LIMIT - self._size if self._state in (_KEY_TEXT, _NAME, _ID) else None
 
+    def unescaped(self, text: str) -> None:
+        """Take note of text behind a quote in a string that was not escaped."""
+        if self._sink.open:
+            self._sink.unescaped(text)
+
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
         if char == "[":
@@ -190,7 +195,7 @@ class JsonEnvelope:
     def fail(self, pos: int) -> int:
         """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
         if self._sink.open:
-            self._sink.abandon()
+            self._sink.abandon(torn=self._state == _ARGUMENTS and self._reader.torn)
         self._text.clear()  # what was gathered is text now, and no part of a later call
         if self._spec.lines and not self._listed and self._objects:
             self._state, self.status = _BAD_LINE, SPILL
@@ -524,6 +529,8 @@ class PythonEnvelope:
         reader = self._reader
         reached = self._read(buf, pos, final)
         end = ~reached if reached < 0 else reached
+        if loose := reader.loose():
+            self._inner.unescaped(loose)
         self._pass(reader.tail())
         if reader.bad or self._inner.status == FAIL:
             if self.status == MORE:

@@ -315,6 +315,8 @@ class PythonReader:
         reached = reader.step(buf, pos, final)
         if self._buffered and not self._repeated and reader.out and reader.out[0] == '"' and not reader.depth:
             self._buffered = "string" not in types_of(self._schema, self._root)
+        if loose := reader.loose():
+            self._sink.unescaped(loose)
         if not self._buffered:
             self._sink.arguments(reader.tail())
         if reader.bad:

@@ -252,12 +252,16 @@ class Sink:
         "_any_tool",
         "_behind",
         "_cited",
+        "_closers",
         "_id",
+        "_loose",
         "_malformed",
         "_name",
+        "_openers",
         "_policy",
         "_repaired",
         "_seen",
+        "_shut",
         "_silent",
         "_strict",
         "_surplus",
@@ -275,6 +279,7 @@ class Sink:
         "reread",
         "schemas",
         "spoken",
+        "torn",
         "touched",
         "undecided",
     )
@@ -291,6 +296,8 @@ class Sink:
         undecided: int = 0,
         strict: bool = False,
         surplus: tuple[str, ...] = (),
+        openers: tuple[str, ...] = (),
+        closers: tuple[str, ...] = (),
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -311,6 +318,10 @@ class Sink:
         self._surplus = (
             surplus  # tags that never stand behind a call, unless this call and the one before are of one value
         )
+        self._openers, self._closers = openers, closers  # the markers of calls
+        self._shut = False  # what follows is of a call's value, perhaps: no call begins any more
+        self.torn = False  # so it is, if a call begins before a closing marker comes
+        self._loose = ""  # the end of the text behind a quote that was not escaped
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
         self._malformed = malformed
@@ -345,6 +356,9 @@ class Sink:
         known = self.known(name)
         if not name.strip() or (not known and (self.reasoning or not self.schemas)):
             return False
+        if self._shut or self.torn:
+            self._shut = True
+            return False
         mended = mended or self.doubtful
         if mended and self._malformed == "text":
             return False
@@ -353,6 +367,7 @@ class Sink:
         self.open = self.touched = True
         self.ended = False
         self._cited = None
+        self._loose = ""
         self._name = name
         self._repaired = False
         self.muted = self._silent or (not known and self._policy == "drop")
@@ -446,9 +461,24 @@ class Sink:
         """The arguments are over, and are none: the call has no end, and what closes it is not text."""
         self._over()
 
-    def abandon(self) -> None:
-        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it."""
+    def unescaped(self, text: str) -> None:
+        """Take note of text that the open call's value has behind a quote that was not escaped. The value has ended too early,
+        perhaps, and what follows is the rest of it: certainly so if a call begins in this text."""
         self.doubtful = True
+        self._loose = self._loose[-NAME_LIMIT:] + text  # a marker may have begun in what came before
+        self._shut = self._shut or any(marker in self._loose for marker in self._openers)
+
+    def behind_torn(self, text: str) -> None:
+        """Take note of text behind a call that is `torn`: with its closing marker it is over."""
+        self._loose = self._loose[-NAME_LIMIT:] + text
+        self.torn = not any(marker in self._loose for marker in self._closers)
+
+    def abandon(self, *, torn: bool = False) -> None:
+        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it. `torn`: it breaks off
+        behind a string, which a quote that was not escaped has ended, perhaps, or certainly if there was another one."""
+        self.doubtful = True
+        self._shut = self._shut or (torn and bool(self._loose))
+        self.torn = torn
         self._stop()
 
     def _over(self) -> None:

@@ -38,6 +38,8 @@ class ArgumentsReader:
             return pass_arguments(reader, sink, buf, pos, final)
         while True:
             delta, end = reader.take(buf, pos, final)
+            if reader.loose:
+                sink.unescaped(reader.loose)
             self._hold(sink, delta)
             if end > pos:
                 sink.touched = True
@@ -101,6 +103,8 @@ def pass_arguments(reader: LenientJsonReader, sink: Sink, buf: str, pos: int, fi
     """Pass on the arguments of the open call from `pos` on; returns where they end, or from where text is held back."""
     while True:
         delta, end = reader.take(buf, pos, final)
+        if reader.loose:
+            sink.unescaped(reader.loose)
         sink.arguments(delta)
         if end > pos:
             sink.touched = True
