@@ -41,7 +41,7 @@ TIERS: tuple[str, ...] = (
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     "auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse tokenizer",
     """
-        engines engines.http history.memory history.redis history.sql lease limits machine middleware
+        engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
@@ -97,6 +97,7 @@ LAZY_TABLES = frozenset(
             "gateway.ledger",
             "gateway.limits",
             "gateway.simulated",
+            "mesh.carriers.rows",
             "models.loading",
             "serving.tracing",
             "tools.opening",
