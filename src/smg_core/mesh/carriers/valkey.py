@@ -94,6 +94,8 @@ class ValkeyLink:
         self._ears: Ears | None = None
         self._heartbeats: Heartbeats | None = None
         self._lost = False
+        self._places: dict[str, bytes] = {}
+        self._placed = asyncio.Event()
         self.refused = 0
 
     @property
@@ -169,6 +171,7 @@ class ValkeyLink:
         """Say that this member is there, and hear who else is."""
         while self._heartbeats is not None:
             try:
+                await self._find_places()
                 await self._beat(self._heartbeats)
                 if self._lost:
                     _log.warning("the server of the mesh answers again")
@@ -211,23 +214,26 @@ class ValkeyLink:
 
     # ------------------------------------------------------------------------------------------------------------- messages
 
+    async def _find_places(self) -> None:
+        """Find where the streams end, before others know of this member: it reads all that is told from then on."""
+        for stream in (f"{self._prefix}:all", f"{self._prefix}:to:{self._name}"):
+            if stream not in self._places:
+                last: Any = await self._redis.xrevrange(stream, count=1)
+                self._places[stream] = last[0][0] if last else b"0-0"
+        self._placed.set()
+
     async def _reads(self) -> None:
-        """Read what is told, from now on."""
-        streams = [f"{self._prefix}:all", f"{self._prefix}:to:{self._name}"]
-        places: dict[str, bytes] = {}
+        """Read what is told."""
+        await self._placed.wait()
         while True:
             try:
-                for stream in streams:
-                    if stream not in places:
-                        last: Any = await self._redis.xrevrange(stream, count=1)
-                        places[stream] = last[0][0] if last else b"0-0"
-                found: Any = await self._redis.xread(places, count=_READ, block=_BLOCK_MS)  # type: ignore[arg-type]
+                found: Any = await self._redis.xread(self._places, count=_READ, block=_BLOCK_MS)  # type: ignore[arg-type]
             except _FAULTS:
                 await asyncio.sleep(_PAUSE_S)
                 continue
             for stream, entries in found or ():
                 for number, fields in entries:
-                    places[stream.decode()] = number
+                    self._places[stream.decode()] = number
                     self._take(fields)
 
     def _take(self, fields: dict[bytes, bytes]) -> None:
