@@ -57,7 +57,7 @@ TIERS: tuple[str, ...] = (
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
     "models pipeline.pooled",
-    "fleet pipeline",
+    "fleet meshed pipeline",
     "serving",
     "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from smg_core.mesh.state.entries import Space, Writer
+from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.format import FORMATS
 from smg_core.mesh.state.node import Node, NodeTerms
 
@@ -26,7 +26,6 @@ class Member:
     skew_s: float = 0.0
     stopped: bool = False
     said: dict[bytes, bytes] = attrs.field(factory=dict)
-    changes: int = 0
 
     def now(self, at: float) -> float:
         return at + self.skew_s
@@ -57,7 +56,7 @@ class Network:
         self._number = 0
         self._apart_since: dict[tuple[str, str], float] = {}
         self._lost: set[tuple[str, str]] = set()
-        self.most_apart_s = 0.0
+        self.hear: Callable[[Member, list[MeshChange]], None] = lambda member, changes: None
         for number in range(count):
             self.start(f"m{number}")
 
@@ -159,7 +158,7 @@ class Network:
             member = self.members[name]
             if not member.stopped and (sender, name) not in self.cut:
                 self._post(member, member.node.received(sender, data, member.now(self.at)))
-                member.changes += len(member.node.take_changes())
+                self.hear(member, member.node.take_changes())
 
     # -------------------------------------------------------------------------------------------------------------- reading
 

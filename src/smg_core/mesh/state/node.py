@@ -130,7 +130,12 @@ class Node:
         lines = [
             KnownLine(name, known.epoch if known is not None else 0, self.replica.version_of(known) if known else 0)
         ]
-        return [self._send(name, written_want(self.own, lines)), *self._told(name, self.own, 0, now)]
+        kept = self.replica.kept_of(name, self.terms.message_bytes, now)
+        return [
+            self._send(name, written_want(self.own, lines)),
+            *self._told(name, self.own, 0, now),
+            *(self._send(name, written_delta(self.own, each)) for each in kept),
+        ]
 
     def lost(self, name: str, now: float) -> None:
         """A member answers no more: what it said goes, and for a while it still counts as one of the whole."""
@@ -161,6 +166,15 @@ class Node:
     def put(self, space: Space, key: bytes, value: bytes, lasts_s: float, now: float) -> bool:
         """Say something, which all are told at the next look. What is so already is said again only to be kept for longer."""
         return self.replica.put(EntryPlace(space, key), value, lasts_s, now)
+
+    @property
+    def all_know(self) -> int:
+        """Up to which version all others that are there know what this member has said."""
+        return min((peer.acked for peer in self.peers.values()), default=self.replica.version)
+
+    def answer_soon(self) -> None:
+        """Say at the next look how much is known here of what others say: somebody waits for it."""
+        self._beat_at = float("-inf")
 
     def take_changes(self) -> list[MeshChange]:
         """What has changed since the last call."""

@@ -170,6 +170,19 @@ class Replica:
             told.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
         return MeshDelta(writer, after, known.version, tuple(told))
 
+    def kept_of(self, name: str, room: int, now: float) -> Iterator[MeshDelta]:
+        """What earlier starts of a member have said that outlives them, in at most `room` bytes."""
+        for writer, known in self._known.items():
+            if writer.name != name or not any(place.space in OLDER_KEPT for place in known.entries):
+                continue
+            told = []
+            for place, entry in self._in_order(known).items():
+                room -= _WIRE_BYTES + len(place.key) + len(entry.value)
+                if place.space in OLDER_KEPT and room > 0:
+                    told.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
+            if told:
+                yield MeshDelta(writer, 0, told[-1].version, tuple(told))
+
     @staticmethod
     def _in_order(known: Known) -> dict[EntryPlace, MeshEntry]:
         if not known.ordered:
@@ -183,6 +196,9 @@ class Replica:
         """Merge what a writer has said."""
         writer = delta.writer
         if writer.name == self.own.name:
+            if writer.epoch < self.own.epoch:  # what this member has admitted before it started again still counts
+                kept = [each for each in delta.entries if each.space in OLDER_KEPT]
+                return Merged(tuple(self._merged(writer, self._known.setdefault(writer, Known()), kept, now)))
             outrun = writer.epoch > self.own.epoch or (writer == self.own and delta.last > self.version)
             return Merged(about_us=writer) if outrun else Merged()
         latest = self._latest.get(writer.name)
