@@ -35,13 +35,13 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "smg_multimodal.fetching",
     """
-        cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
+        cards clock origin grants hooks http.proxies json_types line_ends mesh.state outside_words regular_files server.tls
         smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
-    "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
+    "auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse tokenizer",
     """
-        engines engines.http history.memory history.redis history.sql lease limits machine middleware
+        engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
@@ -62,7 +62,7 @@ TIERS: tuple[str, ...] = (
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
     "models pipeline.pooled",
-    "fleet pipeline",
+    "fleet meshed pipeline",
     "serving",
     "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
@@ -105,6 +105,7 @@ LAZY_TABLES = frozenset(
             "gateway.ledger",
             "gateway.limits",
             "gateway.simulated",
+            "mesh.carriers.rows",
             "models.loading",
             "serving.tracing",
             "tools.opening",
