@@ -39,7 +39,10 @@ TIERS: tuple[str, ...] = (
         smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
-    "auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse tokenizer",
+    """
+        auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse
+        tokenizer
+    """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
         observability.tracing sealing smg_mcp.sessions wire

@@ -16,7 +16,7 @@ from smg_core.serving.fallback_model import prompted_as_answered
 from smg_core.serving.services import Services
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "named", "only_model", "prompt_count", "tokenizer_of"]
+__all__ = ["PromptCount", "named", "only_model", "prompt_count", "prompted_here", "tokenizer_of"]
 
 
 @attrs.frozen
@@ -48,6 +48,13 @@ async def _told(services: Services, prompted: Prompted) -> PromptCount:
         raise failure
     tokenizer_of(prompted.model)
     return PromptCount(len(prompted.ids))
+
+
+async def prompted_here(services: Services, request: GenerationRequest) -> Prompted:
+    """The request with its prompt, of a model whose tokenizer is here. Raises UnsupportedParameter for others."""
+    prompted = await prompted_as_answered(services, request)
+    tokenizer_of(prompted.model)
+    return prompted
 
 
 async def prompt_count(services: Services, request: GenerationRequest, shorten: Shorten | None = None) -> PromptCount:

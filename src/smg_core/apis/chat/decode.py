@@ -113,10 +113,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     if continues and wire.add_generation_prompt:
-        raise InvalidRequest(
-            "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.",
-            param="continue_final_message",
-        )
+        raise _both_ends()
     stream = wire.stream is True
     options = wire.stream_options
     counts = options is not None and options.continuous_usage_stats is True
@@ -148,9 +145,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         written=incoming.kept_body,
     )
     if options is not None and not stream:
-        raise InvalidRequest(
-            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
-        )
+        raise _not_streamed()
     return ChatRequest(
         generation,
         include_usage=options is not None and options.include_usage is True,
@@ -163,6 +158,18 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         places=conversation.places,
         counts=counts,
         hides_ids=counts and not wire.return_token_ids,
+    )
+
+
+def _both_ends() -> InvalidRequest:
+    return InvalidRequest(
+        "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.", param="continue_final_message"
+    )
+
+
+def _not_streamed() -> InvalidRequest:
+    return InvalidRequest(
+        "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
     )
 
 
