@@ -27,7 +27,7 @@ from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET, Origin
 from smg_core.request import AskedCall, GenerationRequest, HostedTool, ReasoningSettings, Sampling, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
-from smg_core.wire.fields import NO_ARGUMENTS, read_metadata, read_template_arguments
+from smg_core.wire.fields import read_metadata, read_template_arguments
 from smg_core.wire.sampling import read_sampling
 from smg_core.wire.settings import LimitsConfig
 
@@ -127,9 +127,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         sampling=_sampling(wire, limits, counts=counts),
         reasoning=_reasoning(wire),
         stream=stream,
-        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits)
-        if wire.chat_template_kwargs is not None or wire.verbosity is not None
-        else NO_ARGUMENTS,
+        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
         documents=_documents(wire, limits) if wire.documents else (),
         add_generation_prompt=not continues and wire.add_generation_prompt is not False,
         continue_final_message=continues,
