@@ -98,7 +98,8 @@ class HttpClient:
             call.deadline = asyncio.get_running_loop().time() + timeout
         try:
             idle = self._idle and not self._closed
-            call.send_on(self._idle.pop() if idle else await self._link(call, connect_timeout))
+            call.connect_timeout = connect_timeout
+            call.send_on(self._idle.pop() if idle else await self._link(call))
         except BaseException:
             call.cancel()
             raise
@@ -152,7 +153,7 @@ class HttpClient:
         """A new connection, or one whose call has just ended; none that has been kept for some time."""
         if self._idle and not self._places.has_free(call.question):
             self._idle[0].abort()  # the one used longest ago; its place is free when it is gone
-        return await self._link(call, None)
+        return await self._link(call)
 
     def give_back(self, link: "_Link") -> None:
         """Hand on a connection whose call is over, or keep it, unless it was made for a question beside all others."""
@@ -174,11 +175,11 @@ class HttpClient:
 
     # ------------------------------------------------------------------------------------------------------ connecting
 
-    async def _link(self, call: "HttpCall", connect_timeout: float | None) -> "_Link":
-        """A connection for a call, which has `connect_timeout` seconds to become free and to be made, within the call's own."""
+    async def _link(self, call: "HttpCall") -> "_Link":
+        """A connection for a call, which has its `connect_timeout` to become free and to be made, within the call's own time."""
         if self._closed:
             raise self.gone("closed by us")
-        seconds = self.connect_timeout if connect_timeout is None else connect_timeout
+        seconds = self.connect_timeout if call.connect_timeout is None else call.connect_timeout
         until = asyncio.get_running_loop().time() + seconds
         until, late = min(until, call.deadline), call.deadline <= until
         given = self._places.take(call.question) or await self._freed(call.question, until, late)
@@ -282,6 +283,7 @@ class HttpCall:
         "_repeating",
         "_sent_at",
         "_timer",
+        "connect_timeout",
         "deadline",
         "question",
     )
@@ -291,6 +293,7 @@ class HttpCall:
     ) -> None:
         self.question = question
         self.deadline = math.inf
+        self.connect_timeout: float | None = None  # seconds, also for a second connection; None: the client's
         self._client = client
         self._receiver: HttpReceiver | None = receiver
         self._head = head

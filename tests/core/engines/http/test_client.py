@@ -365,6 +365,18 @@ async def test_a_request_whose_kept_connection_is_gone_is_sent_once_more_on_a_ne
         assert [body for _, _, body in peer.requests[1:]] == [b"body", b"body"]
 
 
+async def test_a_request_that_is_sent_once_more_has_its_own_time_to_connect_again() -> None:
+    said = [say(OK), then_closes(), say(OK)]
+    async with talking(*said, bounds=REPEATS, connect_timeout=0.0) as (peer, client):
+        for _ in range(2):
+            heard = Heard()
+            await client.start("POST", "/", b"body", heard, connect_timeout=PATIENCE)
+            await heard.over.wait()
+            assert (heard.status, heard.error) == (200, None)
+
+        assert peer.used == [0, 0, 1]
+
+
 async def test_a_question_that_is_sent_once_more_has_the_room_of_questions_again() -> None:
     close = asyncio.Event()
 
