@@ -35,7 +35,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "smg_multimodal.fetching",
     """
-        cards clock origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
+        cards clock front_door origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
         smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
