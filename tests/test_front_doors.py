@@ -42,6 +42,20 @@ FRONT_DOORS = {
     "cache of tokens": FrontDoor(
         "from smg_core.tokenizer import CachedTokenizer, Vocabulary", 25, 36, "tokenizer.md", "own_tokenizer.py"
     ),
+    "routing policies": FrontDoor(
+        "from smg_core.routing import CacheAware, CandidateRecord, RoutingContext",
+        23,
+        130,
+        "routing-policies.md",
+        "routing_policy.py",
+    ),
+    "a policy that hashes nothing": FrontDoor(
+        "from smg_core.routing import CandidateRecord, RoundRobin, RoutingContext",
+        14,
+        36,
+        "routing-policies.md",
+        "routing_policy.py",
+    ),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})
