@@ -303,6 +303,8 @@ def wrong_directions(house: House) -> list[str]:
         here, there = module.home, target.home
         if here == there or target.is_settings or module.is_settings or TIER.get(there, 99) < TIER.get(here, 99):
             continue
+        if module.is_front_door and each.for_types and there.startswith(here + "."):
+            continue  # it names what lies in its folder, and loads none of it
         how = " for its types" if each.for_types else " in a function" if each.in_function else ""
         found.append(f"{module.name}:{each.line} imports {target.name}{how}: {here} may not import {there}")
     return found

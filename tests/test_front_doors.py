@@ -56,6 +56,9 @@ FRONT_DOORS = {
         "routing-policies.md",
         "routing_policy.py",
     ),
+    "engine client": FrontDoor(
+        "from smg_core.engines import EngineSession, Sampling", 41, 36, "engine-client.md", "engine_client.py"
+    ),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})

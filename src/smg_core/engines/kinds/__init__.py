@@ -5,4 +5,5 @@ kind      `EngineKind`, a row; `EnginePlace`, where one engine is and what the o
 grpc      the rows of dialects over gRPC
 http      the rows of dialects over HTTP and of servers of the Chat Completions API
 opening   opens the client of one engine (edge)
+session   `EngineSession`: an engine for programs, its outputs by `async for` (edge)
 """

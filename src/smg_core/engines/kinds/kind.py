@@ -4,7 +4,7 @@ Above: `grpc` and `http` have the built-in rows, `table` finds the row of a work
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -27,6 +27,7 @@ class EnginePlace:
     `kind` is what the worker calls its kind, and `usual_kind` what the settings say for workers that name none. `tls` are the
     worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where he does
     not: of a server of several it is the one of that name. `library`: what carries gRPC. `label` names the worker in messages.
+    `channel` and `interceptors` are a program's own of grpc.aio, for the library grpcio.
     """
 
     url: str
@@ -41,6 +42,8 @@ class EnginePlace:
     limits: EnginesConfig = _DEFAULTS
     connect_timeout: float = 5.0
     library: Literal["h2", "grpcio"] = "h2"
+    channel: Any = None
+    interceptors: tuple[Any, ...] = ()
 
     @property
     def scheme(self) -> str:
