@@ -59,6 +59,13 @@ FRONT_DOORS = {
     "engine client": FrontDoor(
         "from smg_core.engines import EngineSession, Sampling", 41, 36, "engine-client.md", "engine_client.py"
     ),
+    "chat codec": FrontDoor(
+        "from smg_core.apis.chat import ChatStreamEncoder, ChatWholeEncoder, Done, Incoming, decode_chat, openai_error",
+        44,
+        36,
+        "chat-codec.md",
+        "chat_codec.py",
+    ),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})
