@@ -66,6 +66,12 @@ FRONT_DOORS = {
         "chat-codec.md",
         "chat_codec.py",
     ),
+    "history": FrontDoor(
+        "from smg_core.history import PutRecord, StoredRecord, open_store", 30, 36, "history.md", "history_store.py"
+    ),
+    "gRPC over HTTP/2": FrontDoor(
+        "from smg_core.engines.grpc.h2 import Connection, SmgError", 38, 44, "http2.md", "http2.py"
+    ),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})
