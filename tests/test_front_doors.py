@@ -72,6 +72,7 @@ FRONT_DOORS = {
     "gRPC over HTTP/2": FrontDoor(
         "from smg_core.engines.grpc.h2 import Connection, SmgError", 38, 44, "http2.md", "http2.py"
     ),
+    "WASM host": FrontDoor("from smg_core.wasm import About, WasmHost", 38, 74, "wasm.md", "wasm_host.py"),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})
