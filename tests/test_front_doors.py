@@ -73,6 +73,16 @@ FRONT_DOORS = {
         "from smg_core.engines.grpc.h2 import Connection, SmgError", 38, 44, "http2.md", "http2.py"
     ),
     "WASM host": FrontDoor("from smg_core.wasm import About, WasmHost", 38, 74, "wasm.md", "wasm_host.py"),
+    "parsers": FrontDoor("from smg_parsers import Parser", 41, 0, "parsers/embedding.md", "parse_output.py"),
+    "MCP client": FrontDoor("from smg_mcp import McpTools", 42, 520, "mcp.md", "mcp_tools.py"),
+    "MCP records": FrontDoor("from smg_mcp import McpTool, ToolOutcome", 4, 22, "mcp.md", "mcp_tools.py"),
+    "vision preprocessors": FrontDoor(
+        "from smg_multimodal import Media, ModelFiles, Preparer, for_vllm",
+        102,
+        106,
+        "multimodal/embedding.md",
+        "picture.py",
+    ),
 }
 CASES = [pytest.param(door, id=name) for name, door in FRONT_DOORS.items()]
 PACKAGES = sorted({door.package for door in FRONT_DOORS.values()})
