@@ -205,6 +205,13 @@ class Module:
         return frozenset(_defined(self.tree.body))
 
     @cached_property
+    def lends(self) -> dict[str, str]:
+        """The names of a front door that loads them when they are used, and the modules that define them."""
+        if not self.is_front_door or all(each.target != "smg_core.front_door.front_door" for each in self.imports):
+            return {}
+        return {each.target.rpartition(".")[2]: each.target for each in self.imports if each.for_types}
+
+    @cached_property
     def imports(self) -> list[Import]:
         return list(_imports(self.tree, self.dotted, is_package=self.path.name == "__init__.py"))
 
@@ -281,10 +288,14 @@ class House:
         return None
 
     def pairs(self) -> Iterator[tuple[Module, Import, Module]]:
-        """Every import of one module of the house by another."""
+        """Every import of one module of the house by another. A name from a front door that loads it then is one of the module
+        that defines it."""
         for module in self.modules.values():
             for each in module.imports:
                 target = self.resolve(each.target)
+                if target is not None and each.target != target.dotted:
+                    lent = target.lends.get(each.target.rpartition(".")[2])
+                    target = target if lent is None else self.resolve(lent)
                 if target is not None and target is not module:
                     yield module, each, target
 
@@ -697,6 +708,34 @@ def test_the_configuration_gathers_the_settings_of_higher_rooms(tmp_path: Path) 
     )
 
     assert [breach for rule in RULES for breach in rule(house)] == []
+
+
+LENDS = """
+from typing import TYPE_CHECKING
+from smg_core.front_door import front_door
+if TYPE_CHECKING:
+    from smg_core.tokenizer.loader import load as load
+"""
+
+
+def test_a_name_from_a_front_door_that_loads_it_then_counts_as_one_of_its_module(tmp_path: Path) -> None:
+    doors = {"smg_core/front_door.py": "", "smg_core/tokenizer/__init__.py": LENDS}
+    house = build(tmp_path, **doors, **{"smg_core/routing/simple.py": "from smg_core.tokenizer import load\n"})
+
+    assert misplaced_edges(house) == ["tokenizer.loader is an edge; routing.simple may not import it (line 2)"]
+    assert wrong_directions(house) == []
+
+
+def test_a_front_door_may_name_for_types_what_lies_in_its_folder_and_load_none_of_it(tmp_path: Path) -> None:
+    typed = LENDS.replace("tokenizer.loader", "engines.kinds.opening")
+    files = {"smg_core/front_door.py": "", "smg_core/engines/kinds/__init__.py": ""}
+    files |= {"smg_core/engines/kinds/opening.py": "", "smg_core/engines/__init__.py": typed}
+
+    assert wrong_directions(build(tmp_path / "typed", **files)) == []
+    files["smg_core/engines/__init__.py"] = "from smg_core.engines.kinds.opening import load\n"
+    assert [each.partition(": ")[2] for each in wrong_directions(build(tmp_path / "loaded", **files))] == [
+        "engines may not import engines.kinds"
+    ]
 
 
 def test_an_edge_may_import_an_edge(tmp_path: Path) -> None:
