@@ -138,6 +138,7 @@ docs: dev-env
 	@$(GENERATED)
 	@$(BIN)/python tools/metrics_pages.py
 	@$(BIN)/python tools/packages_page.py
+	@$(BIN)/python tools/providers_page.py
 	@$(BIN)/python tools/matrix.py
 	@$(BIN)/python -m pytest -q -p no:xdist tests/test_docs.py
 
@@ -145,6 +146,7 @@ docs-check: dev-env
 	@$(GENERATED) --check
 	@$(BIN)/python tools/metrics_pages.py --check
 	@$(BIN)/python tools/packages_page.py --check
+	@$(BIN)/python tools/providers_page.py --check
 
 matrix-check: dev-env
 	@$(BIN)/python tools/matrix.py --check

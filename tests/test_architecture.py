@@ -35,34 +35,44 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "smg_multimodal.fetching",
     """
-        cards clock front_door origin grants hooks http.proxies json_types line_ends outside_words regular_files server.tls
+        cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
+        regular_files server.tls
         smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
-    "auth channel engines.connections events history.store observability observability.metrics smg_mcp.transport sse tokenizer",
     """
-        engines engines.http history.memory history.redis history.sql lease limits machine middleware
+        auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse
+        tokenizer
+    """,
+    """
+        engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
         observability.tracing sealing smg_mcp.sessions wire
     """,
     """
-        apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
+        apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
     """
-        discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
-        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
+        apis.realtime.wire credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
+        engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers
     """,
+    """
+        credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
+        engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
+        engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
+    """,
+    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
     "models pipeline.pooled",
-    "fleet pipeline",
+    "fleet meshed pipeline",
     "serving",
     "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
     "apis.interactions apis.responses app operation",
+    "apis.realtime",
     "admin.metrics apis",
     "admin gateway smg_simulator.conform",
     "server smg_core",
@@ -82,8 +92,10 @@ LAZY_TABLES = frozenset(
             "apis.usage.asking",
             "app.app",
             "batches.work",
+            "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",
+            "engines.kinds.providers",
             "history.opening",
             "history.sql.version",
             "ledger.opening",
@@ -97,6 +109,7 @@ LAZY_TABLES = frozenset(
             "gateway.ledger",
             "gateway.limits",
             "gateway.simulated",
+            "mesh.carriers.rows",
             "models.loading",
             "serving.tracing",
             "tools.opening",
@@ -111,7 +124,7 @@ LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "app.app": 1, "r
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,
-    "engines.openai.engine": 2,
+    "engines.openai.call": 2,
     "engines.token_ids.http_transport": 1,
     "engines.grpc.grpcio": 1,
 }

@@ -92,6 +92,27 @@ CONSTANTS: dict[str, str] = {
     ),
     "sealing.cache_salts._BYTES": FORMAT,
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
+    **dict.fromkeys((f"mesh.carriers.{name}._LARGEST" for name in ("gossip", "local", "valkey")), FORMAT),
+    "mesh.carriers.gossip._LONGEST_NAME": FORMAT,
+    **dict.fromkeys((f"mesh.carriers.local.{name}" for name in ("_PATH_BYTES",)), FORMAT),
+    **dict.fromkeys(("mesh.carriers.local._AT_ONCE", "mesh.carriers.valkey._READ"), PACE),
+    **dict.fromkeys(
+        (f"mesh.carriers.valkey.{name}" for name in ("_BLOCK_MS", "_CONNECT_S", "_PAUSE_S")),
+        "a try of the server of the mesh; the next one comes soon, and meanwhile mesh.dead_s counts",
+    ),
+    "mesh.carriers.valkey._KEPT": "messages in the server for who reads late; who misses more asks for it",
+    **dict.fromkeys((f"mesh.mesh_keys.{name}" for name in ("_ID_BYTES", "_KEY_BYTES", "_MARK_BYTES")), FORMAT),
+    "mesh.member._WAITING": "a message that is dropped is asked for again; mesh.bytes_s bounds what is sent",
+    "mesh.state.counts._MOST": "far above what a member can charge; what says more is no count",
+    "mesh.state.format._LONGEST_FORMATS": FORMAT,
+    "mesh.state.node._LINES": PACE,
+    "mesh.state.node._MOST_EPOCH_AHEAD": "a start further in the future is no clock that was wrong; it is counted",
+    "mesh.state.node._RISES_BY": HASHED,
+    **dict.fromkeys((f"mesh.state.replica.{name}" for name in ("_ENTRY_BYTES", "_HEAD_BYTES", "_WIRE_BYTES")), COST),
+    "mesh.state.replica._OF_ONE": "one member may have a quarter of mesh.entries and mesh.kept_bytes",
+    "mesh.state.roster_set._MOST_TAGS": "adds of one worker that are told apart; older ones were taken back long ago",
+    "mesh.state.stamps._COUNT_BITS": FORMAT,
+    "mesh.state.stamps._MOST": FORMAT,
     "middleware.asgi_messages._LONGEST_REASON": FORMAT,
     **dict.fromkeys((f"middleware.request_types.{name}" for name in ("_OBJECT", "_ID")), COST),
     "middleware.request_types._DEEPEST": "more levels than any bound of JSON may be set to: what leads back to itself has them",
@@ -314,6 +335,19 @@ CONSTANTS: dict[str, str] = {
     "engines.openai.answers._MAX_NAMES": SHOWN,
     "engines.openai.answers._MAX_TEXT": SHOWN,
     "engines.openai.events._PIECE_COST": COST,
+    "engines.vendors.anthropic.body._BREAKPOINTS": FORMAT,
+    "engines.vendors.anthropic.body._HIGHEST_TEMPERATURE": FORMAT,
+    "engines.vendors.anthropic.body._LEAST_BUDGET": FORMAT,
+    "engines.vendors.anthropic.body._NAME_LENGTH": FORMAT,
+    "engines.vendors.anthropic.facts._USUAL_OUTPUT": FORMAT,
+    "engines.vendors.anthropic.turns._ID_LENGTH": FORMAT,
+    "engines.vendors.gemini.body._CHOICES": FORMAT,
+    "engines.vendors.gemini.body._NAME_LENGTH": FORMAT,
+    "engines.vendors.gemini.body._STOPS": FORMAT,
+    "engines.vendors.refusals._SHOWN": SHOWN,
+    "engines.vendors.responses.body._NAME_LENGTH": FORMAT,
+    "engines.vendors.responses.items._ID_LENGTH": FORMAT,
+    "engines.vendors.wire_names._DIGEST": HASHED,
     "engines.codecs.shared_calls._MAX_TEXT": SHOWN,
     "engines.codecs.sglang.calls.INPUT_IDS": FORMAT,
     "engines.codecs.sglang.calls.TOKENIZED": FORMAT,
@@ -458,6 +492,10 @@ CONSTANTS: dict[str, str] = {
     "wire.model_list._LONGEST_PAGE": FORMAT,
     "wire.model_list._PAGE": FORMAT,
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
+    **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
+    "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
+    "apis.realtime.wire.events._LONGEST_EVENT_ID": FORMAT,
+    "apis.realtime.wire.items.LONGEST_ID": FORMAT,
     "apis.responses.wire.builder._BLOCK": FORMAT,
     "tool_names._DIGEST": FORMAT,
     "tool_names._LONGEST": FORMAT,
@@ -596,6 +634,7 @@ CONSTANTS: dict[str, str] = {
     "server.http_protocol.PROBE_PAUSE": PACE,
     "serving.inference.DECODED_INLINE": PACE,
     "serving.answering.LONGEST_VIOLATION": SHOWN,
+    "serving.answering._LONGEST_LOSSES": SHOWN,
     "app.app_call.BUFFERED": PACE,
     "gateway.launched.LAST_LINES": SHOWN,
     "gateway.launched.LINE": SHOWN,
@@ -641,6 +680,66 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.tiktoken._LONGEST_RUN": FORMAT,
     "tokenizer.vocabulary._COMPOSED": FORMAT,
 }
+CONSTANTS |= {
+    **dict.fromkeys(
+        (
+            *(f"credentials.{name}._MOST_BYTES" for name in ("aws.chain", "entra.chain", "google.chain")),
+            *(f"credentials.renewal.{name}" for name in ("asking._MOST_BYTES", "keys._MOST", "programs.MOST_BYTES")),
+        ),
+        "what is longer is no key, no token and no file of them",
+    ),
+    **dict.fromkeys(
+        (
+            *(f"credentials.renewal.granted.{name}" for name in ("AWAITED_S", "RENEWED_S")),
+            *(
+                f"credentials.renewal.token_answers.{name}"
+                for name in ("AWAITED_TOKEN_S", "RENEWED_TOKEN_S", "_USUAL_S")
+            ),
+        ),
+        "tokens last for an hour or more; of one that ends sooner it is a part of its time",
+    ),
+    **dict.fromkeys(
+        ("credentials.aws.chain._FILES_S", "credentials.aws.chain._SSO_S", "credentials.google.chain._LIBRARY_S"),
+        "how soon a credential is looked at again that does not say when it ends",
+    ),
+    "credentials.aws.signer._LEAST_S": "AWS takes what is up to five minutes off",
+    "credentials.google.assertion.ASSERTION_S": FORMAT,
+    "credentials.google.chain._DEEPEST": "no chain of accounts that people make is longer; it ends a circle",
+    "engines.http.dialing._MOST_HEAD": "an answer that opens a tunnel has a line and a few headers",
+    "engines.vendors.chat.format._NAME_LENGTH": FORMAT,
+    "credentials.renewal.keys.COMMAND_S": "what an entry says as every_s comes before it",
+    "credentials.renewal.keys.FILE_S": "what an entry says as every_s comes before it",
+    "credentials.renewal.renewed.PAUSE_S": "how often a source that fails is asked; requests are refused meanwhile",
+    **dict.fromkeys(
+        (
+            f"engines.vendors.bedrock.converse_{name}"
+            for name in (
+                *("body._BREAKPOINTS", "body._HIGHEST_TEMPERATURE", "body._LEAST_BUDGET", "body._NAME_LENGTH"),
+                *("turns._ID_LENGTH", "turns._NAME_LENGTH"),
+            )
+        ),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (
+            f"engines.vendors.bedrock.event_stream.{name}"
+            for name in (
+                "MOST_HEADERS",
+                "MOST_PAYLOAD",
+                "_AROUND",
+                "_BYTES",
+                "_FALSE",
+                "_TEXT",
+                "_TRUE",
+                "_REPEATED",
+                "_UUID",
+                "_UUID_SIZE",
+            )
+        ),
+        FORMAT,
+    ),
+}
+
 DEFAULTS: dict[str, str] = {
     "admin.answers.respond_json.status": FORMAT,
     "admin.roster._show.status": FORMAT,
@@ -654,11 +753,14 @@ DEFAULTS: dict[str, str] = {
     "engines.kinds.session.__init__.connect_timeout": "a program's own: its engines are no workers of a gateway",
     "engines.kinds.session.__init__.held": "a program's own: outputs that wait for it before its engine is read no more",
     "engines.openai.engine.__init__.connect_timeout": SET,
+    "engines.vendors.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
         for store in ("store.base", "guard", "deferred", "memory.store", "redis.store", "sql.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
+    "mesh.state.replica.expire.most": PACE,
+    "mesh.state.stamps.__init__.most_ahead_ms": "a clock that is further ahead is wrong; its stamps are counted and not followed",
     "observability.metrics.recording.__init__.batch": SET,
     "pipeline.calls.executor.__init__.large": PACE,
     "pipeline.calls.preparing.__init__.render_inline": PACE,

@@ -34,6 +34,7 @@
     |   +-- WorkerGone         503  connection refused, reset or lost: another worker may do it
     |   +-- WorkerBusy         503  the engine is full: another worker may do it
     |   +-- EngineFailed       500  the engine failed while it worked on the request
+    |   +-- CredentialFailed        a provider refuses the gateway's own credential
     |   +-- EngineGarbled      502  the engine broke its own protocol
     |   +-- EngineTimeout      504  no answer within the deadline
     |       +-- EngineStalled       no output for too long: another worker may do it
@@ -56,6 +57,7 @@ __all__ = [
     "AuthenticationFailed",
     "ClientGone",
     "Conflict",
+    "CredentialFailed",
     "DeadlineExceeded",
     "Draining",
     "EngineFailed",
@@ -496,6 +498,13 @@ class EngineFailed(WorkerError):
     """The engine failed on this request."""
 
     status = 500
+
+
+class CredentialFailed(WorkerError):
+    """A provider refuses the gateway's own credential, or there is none to send. The client's own is not at fault; another worker
+    may have a credential that is good."""
+
+    another_worker_may_do = True
 
 
 class EngineGarbled(WorkerError):

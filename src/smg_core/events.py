@@ -210,10 +210,12 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class ReasoningEnd(Struct, frozen=True):
-    """The open reasoning is complete. `seal` is its sealed form, which the client may send back in a later request."""
+    """The open reasoning is complete. `seal` is its sealed form, which the client may send back in a later request. `carried`:
+    the seal holds what an outside provider wants back in the next turn."""
 
     index: int
     seal: bytes | None = None
+    carried: bool = False
 
 
 class ToolCallStart(Struct, frozen=True):

@@ -12,7 +12,6 @@ Rules for decoders:
   Blocks that only another provider can decrypt become `Opaque` and keep their bytes.
 - `cache` on a part or a tool marks a prompt-cache breakpoint after it, as the API wrote it. It serves routing and usage and
   never changes the rendered prompt.
-- A field that nothing reads yet belongs to an API that is not written yet; tests/test_promised.py names it.
 
 Above: protocols make it, pipeline and engines read it. Below: `json_types`.
 """
@@ -153,9 +152,9 @@ class Reasoning(Struct, frozen=True):
     """The model's reasoning of an earlier turn.
 
     `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
-    thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is the
-    plain text that the client sent, which may be "". `visible` False: the client was not shown the text and must not be.
-    `id` is the item's id and `summary` the parts of its summary (Responses, Interactions)."""
+    thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is what the
+    client sent, or "". `visible` False: the client must not be shown the text. `id` is the item's id, `summary` the parts of its
+    summary (Responses, Interactions). `carried` is an outside provider's original, which that provider alone can read."""
 
     text: str
     id: str | None = None
@@ -163,6 +162,7 @@ class Reasoning(Struct, frozen=True):
     seal: bytes | None = None
     visible: bool = True
     cache: Mapping[str, Json] | None = None
+    carried: bytes | None = None
 
 
 class Opaque(Struct, frozen=True):
@@ -189,8 +189,7 @@ class ToolCall(Struct, frozen=True):
 
     `namespace` is the group the tool belongs to (Responses). `kind` is "function" for the client's own tools, custom ones
     included, or the wire type of a built-in tool ("tool_search", "shell", ...). `item_id` is the id of the item that held
-    the call, where an API has one beside the call's (Responses).
-    """
+    the call, where an API has one beside the call's (Responses)."""
 
     id: str
     name: str
@@ -511,12 +510,12 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     have no place here; `headers` the lower-cased headers a room may route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
-    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of one
-    session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
-    "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
-    answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` of the body is in bytes (0: not known); `written` is that of Chat Completions, where it is
-    kept. `transcription`: what is asked of the recording in `messages`."""
+    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of a session,
+    for routing, and `home` the worker of the one before, taken where it can; `caller` and `origin` say who asks and through which
+    API. What is done to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and
+    `compact` shorten it in other ways. What the answer has: `include` names optional parts of it (Responses), `verbosity` is how
+    long it should be, `max_tool_calls` bounds the calls of hosted tools. `size` of the body is in bytes (0: not known), `written`
+    is the body itself, where it is kept. `transcription`: what is asked of the recording in `messages`."""
 
     id: str
     model: str
@@ -553,6 +552,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     compact: CompactRequest | None = None
     origin: Origin | None = None
     session_key: str | None = None
+    home: str = ""
     deadline_s: float | None = None
     caller: Caller = Caller()
     transcription: Transcription | None = None

@@ -9,7 +9,6 @@ Does not know: tokens, requests, transports.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Never, TypedDict, Unpack, get_args
 
@@ -30,6 +29,7 @@ from smg_parsers.pieces.base import (
     SWITCH,
     UNDECIDED,
     UNFENCED,
+    CallArguments,
     CallSpec,
     Grammar,
     MalformedCalls,
@@ -38,9 +38,11 @@ from smg_parsers.pieces.base import (
     Sink,
     Text,
     UnknownTools,
+    Within,
     merge,
     tool_schemas,
 )
+from smg_parsers.pieces.call_ids import numbering
 from smg_parsers.pieces.code_fences import BACKTICKS, FENCES, CodeFence, spaced
 
 HOLD_LIMIT: Final = 8192
@@ -49,7 +51,6 @@ HOLD_LIMIT: Final = 8192
 UNDECIDED_LIMIT: Final = 1 << 18
 """Default for `undecided_limit`: how much is held back in one output while a value may have ended or not, in characters."""
 
-_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
 """The situations, in the order of `family.Tables.sets`."""
 _PART_OF_A_MARKER: Final = 3
@@ -61,25 +62,6 @@ _FRESH: Final = (_START, _ENTERED, _AFTER)
 _AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
 _BEFORE_PROSE: Final = (*_QUOTES, *"([{=", *SPACE)
-
-
-def random_call_id() -> str:
-    """An id in OpenAI's style, 96 bits of it random."""
-    return f"call_{secrets.token_hex(12)}"
-
-
-def mistral_call_id() -> str:
-    """Nine letters and digits: Mistral's templates accept no other ids."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(9))
-
-
-def _numbering(style: str, call_id: Callable[[], str] | None, before: int) -> Callable[[str, int], str]:
-    if style == "kimi":
-        return lambda name, index: f"functions.{name}:{before + index}"
-    if style == "kimi_k3":
-        return lambda name, index: f"{name}:{before + index}"
-    source = call_id or (mistral_call_id if style == "mistral" else random_call_id)
-    return lambda name, index: source()
 
 
 _UNKNOWN_TOOLS, _MALFORMED_CALLS = get_args(UnknownTools), get_args(MalformedCalls)
@@ -114,6 +96,7 @@ class Parser:
         "_cites",
         "_fast",
         "_fence",
+        "_firsts",
         "_gap",
         "_grammar",
         "_held",
@@ -133,6 +116,7 @@ class Parser:
         "_situation",
         "_spec",
         "_thought",
+        "_within",
         "family",
     )
 
@@ -172,24 +156,25 @@ class Parser:
         if malformed_calls not in _MALFORMED_CALLS:
             _refuse("malformed_calls", malformed_calls, _MALFORMED_CALLS)
         self.family = family
+        tables = family.tables
         schemas = None if tools is None else {} if tools == [] else tool_schemas(tools)
         self._sink = Sink(
             schemas,
             unknown_tools,
-            _numbering(family.ids, call_id, calls_before),
+            numbering(family.ids, call_id, calls_before),
             malformed_calls,
             any_tool=any_tool,
             silent=keep_calls,
             undecided=undecided_limit,
             strict=strict,
-            surplus=family.tables.value_ends,
+            surplus=tables.value_ends,
+            openers=tuple(tables.calls),
+            closers=tables.closers,
         )
-        tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
         self._cites = tables.cites
-        self._keeps = keep_calls
-        self._held = ""
+        self._held, self._keeps = "", keep_calls
         self._gap: str | None = None
         self._places: dict[str, int] = {}
         self._grammar: Grammar | None = None
@@ -215,6 +200,7 @@ class Parser:
             self._spec = self.family.calls[0]
             self._grammar = self._spec.begin("", self._sink)
         self._fast = self._grammar is None
+        self._within: Within | None = None  # reads what is all within an open value
 
     @classmethod
     def for_model(cls, model_id: str, *, chat_template: str | None = None, **options: Unpack[Options]) -> Parser:
@@ -228,13 +214,23 @@ class Parser:
 
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises UnknownTool or MalformedCall as the policies say."""
-        if (kind := self.plain(text)) is not None:
+        if self._fast and (kind := self.plain(text)) is not None:
             return [kind(text)]
-        self._sink.out = out = list[Piece]()
+        if (within := self._within) is not None and (delta := within(text)) is not None:
+            return [CallArguments(self._sink.index, delta)]
+        out: list[Piece] = []
+        self._sink.out = out
         text, self._held = self._held + text, ""
         self._run(text, False)
-        waits = self._held or self._sink.late or self._fence.reading
-        self._fast = not waits and self._gap is None and self._grammar is None
+        grammar = self._grammar
+        if grammar is None:
+            self._within = None
+            reads = self._sink.late or self._sink.torn or self._fence.reading
+            self._fast = not (self._held or reads) and self._gap is None
+        else:
+            self._fast = False
+            passes = self._sink.open and not (self._held or self._sink.muted)
+            self._within = getattr(grammar, "within", None) if passes else None
         return out
 
     def plain(self, text: str) -> type[Text | Reasoning] | None:
@@ -242,7 +238,7 @@ class Parser:
         piece. Else returns None and has read nothing: `feed` is for it. Spares callers who need no piece the making of one."""
         if not self._fast or not text:
             return None
-        for first in self._markers.firsts:
+        for first in self._firsts:
             if first in text:
                 return None
         if self._plain and not text.isspace():
@@ -259,7 +255,8 @@ class Parser:
         """
         if self._fast:  # nothing is held back
             return []
-        self._sink.out = out = list[Piece]()
+        out: list[Piece] = []
+        self._sink.out = out
         self._sink.cut = cut_off
         held, self._held = self._held, ""
         if not self._keeps and (self._cut_in_closing(held) or (cut_off and self._cut_in_header(held))):
@@ -385,6 +382,8 @@ class Parser:
             self._note(text)
             if self._fence.reading:
                 self._fence.read(text)
+            if self._sink.torn:
+                self._sink.behind_torn(text)
             self._sink.say(Reasoning(text) if self._sink.reasoning else Text(text))
 
     def _note(self, text: str) -> None:
@@ -404,6 +403,7 @@ class Parser:
     def _enter(self, situation: int) -> None:
         self._situation = situation
         self._markers = self._sets[situation]
+        self._firsts = self._markers.firsts
         self._plain = situation in _PLAIN and not self._cites
 
     def _outside(self, buf: str, pos: int, final: bool) -> int:

@@ -166,7 +166,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/grpc/grpcio.py: str(self._transport.target)", "engines/grpc/h2/transport.py: self._target"),
         *("engines/grpc/h2/transport.py: self.target", "engines/grpc/h2/transport.py: str(self.target)"),
         *("engines/grpc/h2/transport.py: target", "engines/http/client.py: self._client.address"),
-        *("engines/http/client.py: self.address", "engines/openai/engine.py: self._address"),
+        *("engines/http/client.py: self.address", "engines/openai/call.py: self._address"),
         *("engines/openai/engine.py: self.address", "engines/openai/engine.py: self.address.as_grpc"),
         "engines/connections/call_queue.py: self._room",
     ),
@@ -191,6 +191,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/grpc/h2/connection.py: code", "engines/grpc/h2/headers.py: max_bytes"),
         "engines/grpc/h2/transport.py: len(self._messages)",
         *("engines/http/client.py: status", "engines/openai/answers.py: status", "engines/pooling.py: dimensions"),
+        "engines/vendors/refusals.py: refusal.status",
         *("engines/pooling.py: len(found)", "engines/kv_zmq/messages.py: len(events)"),
         *("engines/status.py: status", "history/memory/room.py: self._most_bytes", "history/redis/store.py: _TRIES"),
         *(

@@ -170,6 +170,8 @@ def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
     """The spec with what `body` changes. Raises ValueError for labels and adapters without a name."""
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     moves = given.get("url", spec.url) != spec.url
+    if moves and spec.credential is not None:
+        raise ValueError("the worker has a credential, which is not sent elsewhere: remove it and add another one")
     if moves and spec.headers and not {"api_key", "headers"} & given.keys():
         raise ValueError("the worker has credentials, which are not sent elsewhere: give those for the new URL")
     headers = {name.lower(): value for name, value in given.pop("headers", {}).items()}

@@ -11,6 +11,7 @@ from smg_core.apis.interactions import routes as interactions
 from smg_core.apis.messages import routes as messages
 from smg_core.apis.parse import routes as parse
 from smg_core.apis.pooling import routes as pooling
+from smg_core.apis.realtime import routes as realtime
 from smg_core.apis.responses import routes as responses
 from smg_core.apis.sglang import api as sglang
 from smg_core.apis.status import routes as status
@@ -33,6 +34,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         completions,
         sglang,
         responses,
+        realtime,
         conversations,
         interactions,
         messages,

@@ -55,6 +55,7 @@ EXPOSED = (
     "x-should-retry",
     "x-smg-explain",
     "x-smg-format-violation",
+    "x-smg-lossy",
     "x-smg-migrated",
 )
 """The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
@@ -367,13 +368,14 @@ class App:
         unknown = self._envelopes.unknown_google_method(method, path)
         if unknown:
             raise NotFound(f"There is no method '{unknown[:SHOWN]}' of models here.")
-        allowed = ", ".join(self._routes.allowed(path, raw_path))
+        has_socket = self._routes.find(WEBSOCKET, path, raw_path) is not None
+        allowed = ", ".join(self._routes.allowed(path, raw_path)) or ("GET" if has_socket else "")
         if not allowed:
             raise NotFound(f"There is no {path[:SHOWN]} here.")
         if method == "OPTIONS" and self._origins:
             return Endpoint.for_all(partial(self._preflight, allowed))  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
-        if method == "GET" and self._routes.find(WEBSOCKET, path, raw_path) is not None:
+        if method == "GET" and has_socket:
             exchange.always.append((b"upgrade", b"websocket"))
             raise UpgradeRequired(f"{path[:SHOWN]} takes GET as the handshake of a WebSocket; this request is none.")
         raise MethodNotAllowed(f"{path[:SHOWN]} does not take {method}; it takes {allowed}.")

@@ -1,6 +1,7 @@
 """The one credential that a request carries, wherever it carries it.
 
-Four carriers: `Authorization: Bearer`, `x-api-key` (Anthropic's clients), `x-goog-api-key` and `?key=` (Google's). Decides that a
+Five carriers: `Authorization: Bearer`, `x-api-key` (Anthropic's clients), `x-goog-api-key` and `?key=` (Google's), and the
+subprotocol `openai-insecure-api-key.KEY` of a browser, which can give the handshake of a WebSocket no header. Decides that a
 request has one credential: one header twice, or two carriers that differ, are refused, since what is checked and what another
 server reads might not be the same. Pure. Above: `http.exchange` calls `presented` when it is asked. Below: `errors`.
 """
@@ -18,6 +19,7 @@ _BLANKS = " \t"
 _USUAL = "Bearer "  # as nearly all clients write it
 _AUTHORIZATION = "authorization"
 _ANTHROPICS, _GOOGLES = "x-api-key", "x-goog-api-key"
+_SUBPROTOCOLS, _BROWSERS = "sec-websocket-protocol", "openai-insecure-api-key."
 _CARRIERS = frozenset(name.encode() for name in (_AUTHORIZATION, _ANTHROPICS, _GOOGLES))
 
 
@@ -63,6 +65,9 @@ def presented(
         found.append(value.strip(_BLANKS))
     if value := headers.get(_GOOGLES):
         found.append(value.strip(_BLANKS))
+    if (value := headers.get(_SUBPROTOCOLS)) and headers.get("upgrade", "").lower() == "websocket":
+        offered = [each.strip(_BLANKS) for each in value.split(",")]
+        found += [each[len(_BROWSERS) :] for each in offered if each.startswith(_BROWSERS)]
     if not found:
         return None
     text = found[0]

@@ -17,6 +17,7 @@ from smg_core.config.limits import limit_problems
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.discovery.settings import DiscoveryConfig
+from smg_core.engines.http.address import HttpAddress, proxy_for
 from smg_core.engines.kinds.kind import AUTO, EnginePlace
 from smg_core.engines.kinds.table import UnknownDialect, check_place, kind
 from smg_core.history.settings import EXTRAS, HistoryConfig
@@ -32,12 +33,14 @@ from smg_parsers.families.models import family
 __all__ = ["check", "named_parsers", "processor_kwargs"]
 
 OWN_PARSERS = ("auto", "none")
+_ANY_HOST = HttpAddress.parse("https://host")
 _LONGEST_NAME = 64  # it becomes the name of a folder, with three characters for one
 
 
 def check(config: Config, permissions: Mapping[str, str]) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path. `permissions` are all that roles may have."""
-    problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
+    problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_engine_proxy(config)]
+    problems += _media(config.media)
     problems += [*_history(config.history), *_auth(config.auth, permissions)]
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     problems += limit_problems(config.limits, config.server.processes)
@@ -156,6 +159,13 @@ def _parsers(config: Config) -> Iterator[str]:
                 family(name)
         except UnknownModelFamily as error:
             yield f"{path}: {error}"
+
+
+def _engine_proxy(config: Config) -> Iterator[str]:
+    try:
+        proxy_for(_ANY_HOST, config.engines.http_proxy, ())
+    except ValueError:  # whose message has the URL, and a password may be in it
+        yield "engines.http_proxy: it is written http://host:port, without a user name and a password"
 
 
 def _urls(config: Config) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from smg_core.admin.settings import AdminConfig
+from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.channel.settings import ChannelConfig
 from smg_core.discovery.settings import DiscoveryConfig
@@ -108,6 +109,7 @@ class Config:
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)
     responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
+    realtime: RealtimeConfig = attrs.field(factory=RealtimeConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)

@@ -143,6 +143,14 @@ class EnginesConfig:
         "How servers of the Chat Completions API are told the role developer: as system, which all know, or as it is; auto: as "
         "it is to OpenAI's own and to those of the dialect openai-strict, as system to all others.",
     )
+    http_proxy: str | None = option(
+        None,
+        "Proxy (http://host:port) through which https:// engines and providers are reached, and the hosts that give tokens for "
+        "them; TLS is spoken through it, with the engine itself.",
+    )
+    http_direct: tuple[str, ...] = option(
+        (), "Host that is reached without engines.http_proxy, a name or .suffix for all below it; may be repeated."
+    )
     http_connections: int = option(
         1024, "Most connections to an http:// engine, each with one call; more calls wait.", at_least=1, at_most=1 << 20
     )

@@ -98,6 +98,8 @@ class Reaching:
             raise ValueError("the name of a worker has printable characters alone")
         KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic).check()
         check_headers(spec.headers, self._limits.metadata_bytes)
+        if spec.credential is not None:
+            spec.credential.check()
 
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
@@ -119,5 +121,9 @@ class Reaching:
             usual_tls=tls if tls != Tls() else None,
             limits=self._limits,
             connect_timeout=self._connect_timeout,
+            credential=spec.credential,
+            region=spec.region,
+            vendor_model=spec.vendor_model,
+            api_version=spec.api_version,
             library=settings.transport,
         )

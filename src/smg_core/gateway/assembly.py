@@ -34,6 +34,7 @@ from smg_core.gateway.limits import adopt_limits
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
+from smg_core.identity.client_secrets import ClientSecrets
 from smg_core.identity.identity import open_identity
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.models.loading import ModelLoader
@@ -297,8 +298,9 @@ class Assembly:
         await self._stack.enter_async_context(kept_ledger(services))
         services.policies.on_fault = PolicyFailures(services.clock, services.observer, live.config.observability).note
         running.history = await self._stack.enter_async_context(await self._kept_history())
+        store, secrets = running.history, ClientSecrets(lambda: running.sealer, services.clock.time)
         running.identify, running.virtual_keys = await open_identity(
-            live.config, services.clock, self._stack, running.history, services.apis.permissions, self._identity
+            live.config, services.clock, self._stack, store, services.apis.permissions, self._identity, secrets
         )
         process = services.registry.process
         await self._stack.enter_async_context(

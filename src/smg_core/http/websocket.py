@@ -82,12 +82,16 @@ class WebSocket(Exchange):
     def rebind(self, scope: Scope, receive: Receive, send: Send) -> None:
         super().rebind({**scope, "method": WEBSOCKET}, receive, send)
 
-    async def accept(self) -> None:
-        """Switch to frames. The client's first message from the server is this; one that has left already is noticed by
-        `read`."""
+    async def accept(self, *subprotocols: str) -> None:
+        """Switch to frames, in the first of `subprotocols` that the client offers. The client's first message from the server is
+        this; one that has left already is noticed by `read`."""
         await self._receive()
         self.started, self.status = True, SWITCHED
-        await self._put({"type": "websocket.accept", "headers": self.always})
+        message: dict[str, object] = {"type": "websocket.accept", "headers": self.always}
+        offered = self.scope.get("subprotocols") or ()
+        if subprotocols and (chosen := next((each for each in subprotocols if each in offered), None)):
+            message["subprotocol"] = chosen
+        await self._put(message)
 
     async def read(self) -> Received | None:
         """The next message; None once the client has left, properly or not, or was sent away by the server."""

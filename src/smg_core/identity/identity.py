@@ -99,10 +99,11 @@ async def open_identity(
     store: Store,
     permissions: Mapping[str, str],
     given: Authenticator | None = None,
+    secrets: Authenticator | None = None,
 ) -> tuple[Identify, VirtualKeys | None]:
     """The `Identify` of these settings, or of the authenticator that was `given` in their place, and the virtual keys if there
-    are any, which `store` keeps. Called when a gateway starts; `stack` ends what was begun for it. Raises ConfigError for what
-    cannot be made, and where both are given."""
+    are any, which `store` keeps. `secrets` knows the client secrets, which this gateway gives out itself. Called when a gateway
+    starts; `stack` ends what was begun for it. Raises ConfigError for what cannot be made, and where both are given."""
     auth = config.auth
     if is_open(config) and given is None:
         return anonymous, None
@@ -116,7 +117,7 @@ async def open_identity(
         )
     roles = Roles(auth.roles, permissions)
     knowing: list[KnowsCallers] = []
-    asked: list[Authenticator] = [given] if given is not None else []
+    asked: list[Authenticator] = [each for each in (secrets, given) if each is not None]
     if (static := static_keys(auth, clock, permissions)) is not None:
         knowing.append(static)
     virtual = VirtualKeys(auth, store, clock, roles) if auth.virtual_keys else None

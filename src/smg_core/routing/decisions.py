@@ -122,6 +122,16 @@ class Replayed(Struct, frozen=True):
     cached: int
 
 
+class _Noted(Struct, frozen=True):
+    """A decision as it is kept: few are asked for, so the record that is shown is made then."""
+
+    candidates: tuple[CandidateRecord, ...]
+    pick: Pick
+    policy: str
+    attempt: int
+    at: float
+
+
 class Decisions:
     """The latest decisions: at most `most`, and about `most_bytes` with their prompts; the oldest go first. With `most` 0 none is
     kept."""
@@ -131,7 +141,7 @@ class Decisions:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._turn = 0
-        self._kept: OrderedDict[int, tuple[RoutingDecision, RoutingContext, int]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[_Noted, RoutingContext, int]] = OrderedDict()
         self._of_request: dict[str, list[int]] = {}
 
     def note(
@@ -140,56 +150,77 @@ class Decisions:
         """Keep a decision. Called by the Select step, before what it changes is counted."""
         if not self._most:
             return
-        decision = RoutingDecision(
-            request_id=context.request_id,
-            model=context.model,
-            role=context.role,
-            policy=policy,
-            attempt=attempt,
-            at=at,
-            prompt_tokens=context.input_ids.size or context.tokens,
-            worker=pick.worker.name,
-            rank=pick.rank,
-            why=pick.why[:LONGEST_WHY],
-            cached=pick.cached,
-            basis=pick.basis,
-            stale_s=pick.stale_s,
-            candidates=_records(candidates),
-            scores=tuple(map(float, pick.scores)),
-            matched=tuple(map(index, pick.matched)),
-            bases=tuple(pick.bases),
-            parts={name: dict(parts) for name, parts in pick.parts.items()} if pick.parts else {},
-            stale=tuple([None if age is None else float(age) for age in pick.stale]) if len(pick.stale) else (),
-        )
+        has_rows = len(pick.scores) or len(pick.matched) or len(pick.bases) or len(pick.stale) or pick.parts
+        if has_rows or len(pick.why) > LONGEST_WHY:
+            pick = _frozen(pick)
+        noted = _Noted(_records(candidates), pick, policy, attempt, at)
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         texts = (context.text, context.cache_key or "", context.cache_salt or "")
         size += _TOKEN_BYTES * context.input_ids.size + _CHARACTER_BYTES * sum(map(len, texts))
         self._turn += 1
-        self._kept[self._turn] = decision, replace(context, headers={}), size
+        self._kept[self._turn] = noted, replace(context, headers={}), size
         self._of_request.setdefault(context.request_id, []).append(self._turn)
         self._bytes += size
         while self._kept and (len(self._kept) > self._most or self._bytes > self._most_bytes):
             self._drop()
 
     def _drop(self) -> None:
-        turn, (decision, _, size) = self._kept.popitem(last=False)
+        turn, (_, context, size) = self._kept.popitem(last=False)
         self._bytes -= size
-        turns = self._of_request[decision.request_id]
+        turns = self._of_request[context.request_id]
         turns.remove(turn)
         if not turns:
-            del self._of_request[decision.request_id]
+            del self._of_request[context.request_id]
 
     def of(self, request_id: str) -> list[RoutingDecision]:
         """The decisions for one request that are still kept, in order: one for each role and try. Each has its sentence."""
-        found = [self._kept[turn][0] for turn in self._of_request.get(request_id, ())]
+        found = [_decision(*self._kept[turn][:2]) for turn in self._of_request.get(request_id, ())]
         return [replace(each, said=told_score(each)) for each in found]
 
     def __iter__(self) -> Iterator[tuple[RoutingDecision, RoutingContext]]:
         """All that are kept, oldest first, with the requests that they were for, without headers."""
-        return iter([(decision, context) for decision, context, _ in self._kept.values()])
+        return iter([(_decision(noted, context), context) for noted, context, _ in self._kept.values()])
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _frozen(pick: Pick) -> Pick:
+    """A pick that its policy cannot change any more, with a reason of bounded length."""
+    return replace(
+        pick,
+        why=pick.why[:LONGEST_WHY],
+        scores=tuple(pick.scores),
+        matched=tuple(pick.matched),
+        bases=tuple(pick.bases),
+        stale=tuple(pick.stale),
+        parts={name: dict(parts) for name, parts in pick.parts.items()},
+    )
+
+
+def _decision(noted: _Noted, context: RoutingContext) -> RoutingDecision:
+    pick = noted.pick
+    return RoutingDecision(
+        request_id=context.request_id,
+        model=context.model,
+        role=context.role,
+        policy=noted.policy,
+        attempt=noted.attempt,
+        at=noted.at,
+        prompt_tokens=context.tokens,
+        worker=pick.worker.name,
+        rank=pick.rank,
+        why=pick.why,
+        cached=pick.cached,
+        basis=pick.basis,
+        stale_s=pick.stale_s,
+        candidates=noted.candidates,
+        scores=tuple(map(float, pick.scores)),
+        matched=tuple(map(index, pick.matched)),
+        bases=tuple(pick.bases),
+        parts=pick.parts,
+        stale=tuple([None if age is None else float(age) for age in pick.stale]),
+    )
 
 
 def _records(candidates: Sequence[Candidate]) -> tuple[CandidateRecord, ...]:

@@ -19,14 +19,17 @@ from msgspec.structs import replace
 from smg_core.errors import SealBroken
 from smg_core.events import DroppedReasoning
 from smg_core.origin import SEALS_DIGEST, SEALS_INCLUDED
-from smg_core.request import GenerationRequest, Message, Part, Reasoning, has_trait
-from smg_core.sealing.sealer import SealContext, Sealer
+from smg_core.request import GenerationRequest, Message, Opaque, Part, Reasoning, has_trait
+from smg_core.sealing.sealer import PREFIX, SealContext, Sealer
 
-__all__ = ["ReasoningSeals", "sealed_bytes"]
+__all__ = ["CARRIED", "ReasoningSeals", "sealed_bytes"]
 
 Form = Literal["text", "digest"]
-_TEXT, _DIGEST = b"t", b"d"
+_TEXT, _DIGEST, _CARRIED = b"t", b"d", b"c"
 """The first byte of what is sealed."""
+CARRIED = "reasoning"
+"""Kind of the `Opaque` that holds a sealed original, in APIs without seals of their own."""
+_UNSEALED_API = "carried"  # the purpose of those
 ENCRYPTED = "reasoning.encrypted_content"
 """What a request of Responses includes to have its reasoning sealed."""
 
@@ -58,6 +61,11 @@ class ReasoningSeals:
         context = SealContext(purpose, tenant, self.family)
         return self.sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
 
+    def carrying(self, request: GenerationRequest) -> Callable[[bytes], bytes]:
+        """What seals an outside provider's original in the answer to `request`, whatever its API has of seals."""
+        context = self._context(request)
+        return lambda original: self.sealer.seal(_CARRIED + original, context)
+
     @staticmethod
     def _form(request: GenerationRequest) -> Form | None:
         if has_trait(request, SEALS_INCLUDED):
@@ -66,32 +74,32 @@ class ReasoningSeals:
             return "digest"
         return "text"
 
-    def _context(self, request: GenerationRequest) -> SealContext | None:
-        if request.origin is None or not request.origin.seals:
-            return None
-        return SealContext(request.origin.seals, request.caller.tenant, self.family)
+    def _context(self, request: GenerationRequest) -> SealContext:
+        purpose = request.origin.seals if request.origin is not None else ""
+        return SealContext(purpose or _UNSEALED_API, request.caller.tenant, self.family)
 
     def opened(self, request: GenerationRequest) -> tuple[GenerationRequest, tuple[DroppedReasoning, ...]]:
         """The request with the text of its sealed reasoning in place of the seals, and what was left out because it does not
         open. What is left out becomes a part without text, so that the paths of all others stay. Raises SealBroken where
         `on_broken` says so."""
-        context = self._context(request)
-        if context is None:
-            return request, ()
+        context, has_seals = self._context(request), _has_seals(request)
         dropped: list[DroppedReasoning] = []
         messages = list(request.messages)
         for place, message in enumerate(messages):
-            if any(isinstance(part, Reasoning) and part.seal is not None for part in message.parts):
-                messages[place] = self._message(message, place, context, dropped)
+            if any(_seal_of(part, has_seals=has_seals) is not None for part in message.parts):
+                messages[place] = self._message(message, place, context, dropped, has_seals=has_seals)
         return replace(request, messages=tuple(messages)), tuple(dropped)
 
-    def _message(self, message: Message, place: int, context: SealContext, dropped: list[DroppedReasoning]) -> Message:
+    def _message(
+        self, message: Message, place: int, context: SealContext, dropped: list[DroppedReasoning], *, has_seals: bool
+    ) -> Message:
         parts: list[Part] = []
         for order, part in enumerate(message.parts):
-            if isinstance(part, Reasoning) and part.seal is not None:
+            if (seal := _seal_of(part, has_seals=has_seals)) is not None:
                 path = f"messages[{place}].parts[{order}]"
+                part = part if isinstance(part, Reasoning) else Reasoning("", visible=False)
                 try:
-                    part = replace(part, text=self._text(part.text, part.seal, context), seal=None)
+                    part = self._opened(part, seal, context)
                 except SealBroken as broken:
                     if self._refused(broken):
                         broken.param = path
@@ -104,18 +112,20 @@ class ReasoningSeals:
     def _refused(self, broken: SealBroken) -> bool:
         return self.on_broken == "refuse" or (self.on_broken == "refuse_edited" and broken.reason == "edited")
 
-    def _text(self, shown: str, seal: bytes, context: SealContext) -> str:
-        """The text that `seal` stands for, where the client sent `shown` with it. Raises SealBroken."""
-        content = self.sealer.open(seal, context)
+    def _opened(self, part: Reasoning, seal: bytes, context: SealContext) -> Reasoning:
+        """The part with what `seal` stands for: a text, or a provider's original. Raises SealBroken."""
+        content, shown = self.sealer.open(seal, context), part.text
         kind, body = content[:1], content[1:]
+        if kind == _CARRIED:
+            return replace(part, seal=None, carried=body)
         if kind == _DIGEST:
             if not hmac.compare_digest(body, _digest(shown)):
                 raise SealBroken("edited")
-            return shown
+            return replace(part, seal=None)
         text = body.decode("utf-8", "surrogatepass")
         if shown and shown != text:
             raise SealBroken("edited")
-        return text
+        return replace(part, text=text, seal=None)
 
 
 def _digest(text: str) -> bytes:
@@ -124,12 +134,24 @@ def _digest(text: str) -> bytes:
 
 def sealed_bytes(request: GenerationRequest) -> int:
     """The bytes that opening the seals of a request has to go through; 0 where there are none, as in nearly all requests."""
-    if request.origin is None or not request.origin.seals:
-        return 0
+    has_seals = _has_seals(request)
     return sum(
-        len(part.seal) + len(part.text)
+        len(seal) + (len(part.text) if isinstance(part, Reasoning) else 0)
         for message in request.messages
         if message.role == "assistant"
         for part in message.parts
-        if isinstance(part, Reasoning) and part.seal is not None
+        if (seal := _seal_of(part, has_seals=has_seals)) is not None
     )
+
+
+def _has_seals(request: GenerationRequest) -> bool:
+    return request.origin is not None and bool(request.origin.seals)
+
+
+def _seal_of(part: Part, *, has_seals: bool) -> bytes | None:
+    """The token that a part holds, if it is one that this gateway may have made; `has_seals`: the API has seals of its own."""
+    if isinstance(part, Reasoning):
+        return part.seal if has_seals else None
+    if isinstance(part, Opaque) and part.kind == CARRIED and part.payload.startswith(PREFIX):
+        return part.payload
+    return None

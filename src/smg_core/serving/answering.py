@@ -5,7 +5,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -37,7 +37,10 @@ MIGRATED = b"x-smg-migrated"
 VIOLATION = b"x-smg-format-violation"
 NOT_OFFERED = b"x-smg-not-offered"
 """The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
+LOSSY = b"x-smg-lossy"
+"""What of the request the provider that answers was not told, or was told otherwise: "name=what was done" of each."""
 LONGEST_VIOLATION = 200
+_LONGEST_LOSSES = 1000
 
 
 async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awaitable[GenerationRequest]]) -> D:
@@ -72,6 +75,7 @@ def answer_to(
                 if explained:
                     head.append(_explained(services, trace, prompts))
                 opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
+                opening += [_lossy(trace.losses)] if trace.losses else []
             if last and api.memory is not None:
                 await api.memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:
@@ -84,7 +88,7 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(services, trace, prompts))
-        if trace.attempts > 1 or trace.violations:
+        if trace.attempts > 1 or trace.violations or trace.losses:
             head.extend(_unlike_others(trace))
         if api.memory is not None:
             await api.memory.keep(decoded, whole.encoder)
@@ -98,13 +102,21 @@ def answer_to(
 
 
 def _unlike_others(trace: Trace) -> Iterator[Header]:
-    """The headers of a whole answer that moved to another worker, or violates its format."""
+    """The headers of a whole answer that moved to another worker, violates its format, or answers less than was asked."""
+    if trace.losses:
+        yield _lossy(trace.losses)
     if moved := trace.migrations:
         reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
         yield MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")
     if (broken := trace.last(FormatViolation)) is not None:
         told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
         yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
+
+
+def _lossy(losses: Mapping[str, str]) -> Header:
+    """The header that names what a provider was told otherwise."""
+    told = "; ".join(f"{name}={what}" for name, what in losses.items())
+    return LOSSY, told[:_LONGEST_LOSSES].encode("ascii", "replace")
 
 
 def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:

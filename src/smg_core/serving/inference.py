@@ -65,8 +65,12 @@ class Inference(Generic[D]):
 
     def with_memory(self, memory: Memory[D]) -> Self:
         """The same handler with another memory: a connection's own."""
+        return self.with_api(attrs.evolve(self._api, memory=memory))
+
+    def with_api(self, api: Api[D]) -> Self:
+        """The same handler with another row of its API: one that decodes and encodes for one connection, or one response."""
         other = copy.copy(self)
-        other._api = attrs.evolve(self._api, memory=memory)
+        other._api = api
         return other
 
     def __call__(self, exchange: Exchange) -> Awaitable[None]:

@@ -1,26 +1,22 @@
-"""Counts the tokens of a prompt that is made as for an answer, without asking an engine (edge)."""
+"""Counts the tokens of a prompt that is made as for an answer (edge).
 
-from collections.abc import Callable
-from typing import TypeAlias
+No engine is asked, but for providers, which have their tokenizers to themselves and count for others.
+"""
 
 import attrs
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from smg_core.engines.counting import CountsTokens
+from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.pipeline.flow.summaries import Shorten
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.request import Caller, GenerationRequest, Message
+from smg_core.request import Caller, GenerationRequest
 from smg_core.serving.fallback_model import prompted_as_answered
 from smg_core.serving.services import Services
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "Shorten", "named", "only_model", "prompt_count", "tokenizer_of"]
-
-
-async def _prompted(services: Services, request: GenerationRequest) -> Prompted:
-    prompted = await prompted_as_answered(services, request)
-    tokenizer_of(prompted.model)
-    return prompted
+__all__ = ["PromptCount", "named", "only_model", "prompt_count", "prompted_here", "tokenizer_of"]
 
 
 @attrs.frozen
@@ -31,12 +27,42 @@ class PromptCount:
     cleared: int = 0
 
 
-async def prompt_count(services: Services, request: GenerationRequest, shorten: "Shorten | None" = None) -> PromptCount:
+async def _told(services: Services, prompted: Prompted) -> PromptCount:
+    """The count of a provider that serves the model. Raises what the last one that was asked said, and UnsupportedParameter where
+    none of the model's engines counts."""
+    failure: SmgError | None = None
+    for worker in services.registry.of(prompted.model.name):
+        engine = worker.engine
+        if worker.state != "ready" or not isinstance(engine, CountsTokens):
+            continue
+        try:
+            tokens = await engine.count(prompted.request)
+        except SmgError as error:
+            if not error.another_worker_may_do:
+                raise
+            failure = error
+            continue
+        if tokens is not None:
+            return PromptCount(tokens)
+    if failure is not None:
+        raise failure
+    tokenizer_of(prompted.model)
+    return PromptCount(len(prompted.ids))
+
+
+async def prompted_here(services: Services, request: GenerationRequest) -> Prompted:
+    """The request with its prompt, of a model whose tokenizer is here. Raises UnsupportedParameter for others."""
+    prompted = await prompted_as_answered(services, request)
+    tokenizer_of(prompted.model)
+    return prompted
+
+
+async def prompt_count(services: Services, request: GenerationRequest, shorten: Shorten | None = None) -> PromptCount:
     """How many tokens the prompt of a request has, also where they are too many for the model. With `shorten` such a prompt is
     shortened as for an answer, as far as it can be."""
     while True:
         try:
-            prompted = await _prompted(services, request)
+            prompted = await prompted_as_answered(services, request)
         except PromptTooLong as error:
             shorter = None if shorten is None else shorten(request.messages, error)
             if shorter is not None:
@@ -45,11 +71,9 @@ async def prompt_count(services: Services, request: GenerationRequest, shorten: 
             if error.at_least:
                 raise
             return PromptCount(error.prompt_tokens)
+        if prompted.model.tokenizer is None:
+            return await _told(services, prompted)
         return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
-
-
-Shorten: TypeAlias = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
-"""The messages without the oldest of them, where the prompt of all is too long as the error says; None where none can go."""
 
 
 def tokenizer_of(model: ServedModel) -> Tokenizer:

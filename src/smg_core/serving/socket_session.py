@@ -2,25 +2,41 @@
 
 The messages are an API's: its `SocketTalk` reads a frame, begins what the frame asks for, and writes an error as a frame. What is
 begun runs as tasks of the session. The connection ends with its lifetime once nothing is under way, and with what nobody has
-foreseen; a client that leaves ends all of it. Above: the sockets of APIs. Below: the WebSocket as an exchange.
+foreseen; a client that leaves ends all of it.
+
+A request in a frame is answered as the exchange that it would be by HTTP, with the head of the handshake and the body of the
+frame: what is admitted, refused, timed, shown to plugins and counted is so by the same code. Above: the sockets of APIs. Below:
+the WebSocket as an exchange, the handler of requests.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, PayloadTooLarge, SmgError
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import WEBSOCKET
+from smg_core.http.scope import DISCONNECT, Disconnect, Receive, Send
+from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import Received, WebSocket
-from smg_core.serving.inference import DECODED_INLINE, internal_error
+from smg_core.plugins.exchange import PluggedExchange, exchange_within
+from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.serving.services import Services
+from smg_core.wire.base import Decoded
+from smg_core.wire.errors import error_headers, responses_error
 
-__all__ = ["SocketSession", "SocketTalk"]
+__all__ = ["PluginsMeet", "SocketSession", "SocketTalk", "answer_frame", "exchange_of_frame"]
 
 _LEFT, _TOO_LARGE = 1001, 1009  # why a connection is closed (RFC 6455, 7.4.1)
 
 F = TypeVar("F")
+D = TypeVar("D", bound=Decoded)
+_OF_THE_CONNECTION = (b"connection", b"upgrade", b"expect", b"transfer-encoding")
+_PREFIXES = (b"content-", b"sec-websocket-")
+PluginsMeet = Callable[[], Awaitable[None]]
+"""Has the plugins of an exchange meet it."""
 
 
 class SocketTalk(Protocol[F]):
@@ -43,10 +59,20 @@ class SocketTalk(Protocol[F]):
 
 
 class SocketSession(Generic[F]):
-    """One connection that was accepted. It begins nothing new after `lifetime_s`; a frame has at most `most` bytes."""
+    """One connection that was accepted. It begins nothing new after `lifetime_s`; a frame has at most `most` bytes. `send` is how
+    the errors of the session itself leave, behind what an API still has to say; None for at once."""
 
-    def __init__(self, services: Services, socket: WebSocket, *, lifetime_s: float, most: int) -> None:
+    def __init__(
+        self,
+        services: Services,
+        socket: WebSocket,
+        *,
+        lifetime_s: float,
+        most: int,
+        send: Callable[[str], Awaitable[int]] | None = None,
+    ) -> None:
         self._services, self._socket = services, socket
+        self._send = send or socket.send
         self._lifetime_s, self._most = lifetime_s, most
         self._talk: SocketTalk[F]
         self._running: set[asyncio.Task[None]] = set()
@@ -129,7 +155,7 @@ class SocketSession(Generic[F]):
     async def _refuse(self, error: SmgError, about: F | None) -> None:
         """Answer a frame that begins nothing: a request of its own, as it would be by HTTP."""
         id = self._services.ids("req_")
-        sent = await self._socket.send(self._talk.error(error, id, about))
+        sent = await self._send(self._talk.error(error, id, about))
         ended = self._socket.ended(error.outcome, 0.0)
         self._services.observer.report(
             replace(ended, status=error.status, sent=sent, outcome=error.outcome, request_id=id)
@@ -164,5 +190,62 @@ class SocketSession(Generic[F]):
         if failure is not None:
             socket.outcome = failure.outcome
         error = failure or self._talk.expired()
-        socket.count(await socket.send(self._talk.error(error, socket.request_id, about)))
+        socket.count(await self._send(self._talk.error(error, socket.request_id, about)))
         await socket.close(_LEFT)
+
+
+# ------------------------------------------------------------------------------------------------------ a frame's request
+
+
+def exchange_of_frame(
+    services: Services,
+    socket: WebSocket,
+    handler: Inference[D],
+    receive: Receive,
+    send: Send,
+    *,
+    disconnect: Disconnect,
+    written: Callable[[SmgError, str], bytes],
+) -> tuple[Exchange, PluginsMeet]:
+    """The request to `handler` that came in a frame over `socket`, and what has plugins meet it. `disconnect` gives it up,
+    `written` is how an error at the end of a stream is told."""
+    headers = [
+        each
+        for each in socket.scope["headers"]
+        if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
+    ]
+    made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: disconnect}
+    made[ERROR_WRITTEN] = written
+    exchange, join = exchange_within(services.plugins, handler, made, receive, send, socket.caller)
+    exchange.client_id, exchange.kind = socket.client_id, "frame"
+    return exchange, join
+
+
+async def answer_frame(
+    services: Services, exchange: Exchange, join: PluginsMeet, handler: Inference[D], sent: Callable[[], int]
+) -> None:
+    """Answer such a request, and write its line in the access log; `sent` says how many bytes its frames had."""
+    started, outcome = services.clock.monotonic(), "error"
+    try:
+        outcome = await _made(services, exchange, join, handler)
+    finally:
+        exchange.unplug()
+        ended = exchange.ended(outcome, services.clock.monotonic() - started)
+        services.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=sent()))
+
+
+async def _made(services: Services, exchange: Exchange, join: PluginsMeet, handler: Inference[D]) -> str:
+    """Make one response, or tell what it is refused for; returns the outcome."""
+    try:
+        await join()
+        await handler(exchange)
+    except SmgError as error:
+        if isinstance(exchange, PluggedExchange) and exchange.told_at_its_end:
+            return error.outcome
+        if exchange.started:
+            raise
+        told = await exchange.told(error)
+        exchange.take_id(services.ids, exchange.request_id.partition("-")[0] or "req_")
+        await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
+        return error.outcome
+    return "ok"

@@ -36,7 +36,7 @@ class Incoming(Struct, frozen=True):
     `path_values` are the values in the path for the names in its route's pattern, `query` the values of each name in the
     query, in order; header names are lower-cased. `request_id` becomes the id of the `GenerationRequest`. `compat` says
     which unknown fields are ignored, `messages` how Messages is read, `hosted` the kinds of tools that run here. `keeps_body`: a
-    body of Chat Completions up to `limits.kept_body_bytes` stays with its request. A request over one of `limits` is refused with
+    body up to `limits.kept_body_bytes` stays with its request. A request over one of `limits` is refused with
     a 400 (413 for the body) that names the parameter and the bound.
     """
 
@@ -51,6 +51,11 @@ class Incoming(Struct, frozen=True):
     messages: MessagesConfig = _MESSAGES
     hosted: frozenset[str] = frozenset()
     keeps_body: bool = False
+
+    @property
+    def kept_body(self) -> bytes:
+        """The body, where it is to stay with its request; else nothing."""
+        return self.body if self.keeps_body and len(self.body) <= self.limits.kept_body_bytes else b""
 
 
 class Decoded(Protocol):

@@ -177,13 +177,13 @@ class WireDecoder(Generic[Body]):
 
 
 def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[str, tuple[str, ...]] = {}) -> Body:
-    """`plain`, a decoded part of a body that stands at `at`, as `wire_type`. Raises `InvalidRequest` with the path from the
-    body's root. `supported` as of `WireDecoder`, by paths that begin with `at`."""
+    """`plain`, a decoded part of a body that stands at `at` ("": the body itself), as `wire_type`. Raises `InvalidRequest` with
+    the path from the body's root. `supported` as of `WireDecoder`, by paths that begin with `at`."""
     try:
         return msgspec.convert(plain, wire_type, str_keys=True)
     except msgspec.ValidationError as error:
         complaint, path = _split(str(error))
-        joint = "" if not path or path.startswith("[") else "."
+        joint = "" if not at or not path or path.startswith("[") else "."
         raise _explain(f"{complaint} - at `$.{at}{joint}{path}`", supported) from None
 
 

@@ -11,11 +11,10 @@ from smg_core.json_types import Json
 from smg_core.wire.decoding import brief, check_depth, too_many
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["NO_ARGUMENTS", "not_in_list", "read_limit", "read_metadata", "read_template_arguments"]
+__all__ = ["not_in_list", "read_limit", "read_metadata", "read_template_arguments"]
 
 _LONGEST_NUMBER = 16  # digits
-NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
-"""The variables of the template of a request that sets none."""
+_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _RESERVED_ARGUMENTS = frozenset(
     {
         "messages",
@@ -65,7 +64,7 @@ def read_template_arguments(
     if verbosity is not None:
         # Engines have no such setting; some models' templates have.
         return {"verbosity": verbosity, **(arguments or {})}
-    return arguments or NO_ARGUMENTS
+    return arguments or _NO_ARGUMENTS
 
 
 def read_metadata(metadata: Mapping[str, str], limits: LimitsConfig) -> Mapping[str, str]:

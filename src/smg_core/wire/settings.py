@@ -40,7 +40,7 @@ class LimitsConfig:
     )
     kept_body_bytes: int = option(
         1 * MIB,
-        "Largest body of Chat Completions that is kept until it is answered, in bytes, while a worker's engine takes requests "
+        "Largest body of a request that is kept until it is answered, in bytes, while a worker's engine takes requests "
         "instead of token ids. Such an engine is sent the client's own bytes wherever they need no translation; a larger body "
         "is written anew.",
         at_least=0,

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import msgspec
 
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
 from smg_core.workers.worker import WorkerSpec
 
@@ -56,6 +57,8 @@ def read_entry(data: bytes) -> RosterEntry:
         spec = {name: _tuples(value) for name, value in fields["spec"].items()}
         if fields["spec"]["tls"] is not None:
             spec["tls"] = Tls(**fields["spec"]["tls"])  # which makes paths of texts
+        if fields["spec"]["credential"] is not None:
+            spec["credential"] = msgspec.convert(fields["spec"]["credential"], CredentialSpec)
         fields["spec"] = WorkerSpec(**spec)
     return RosterEntry(**fields)
 

@@ -13,6 +13,7 @@ import attrs
 
 from smg_core.cards import card
 from smg_core.engines.base import Engine, EngineFacts, KvFacts, ModelInfo
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
 from smg_core.engines.handover import role_of
 from smg_core.engines.loads import Loads, RankLoad
@@ -86,6 +87,8 @@ class WorkerSpec:
     missed, and `kv_events_topic` what it publishes them under.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
+    `credential` is where the key or token of a provider comes from, `region` where it is asked, `vendor_model` what it calls the
+    model, where clients know that by another name, and `api_version` which of its API's versions is asked, where it wants one.
     `tls` has the certificates for this worker, in place of those of the settings."""
 
     url: str
@@ -109,6 +112,10 @@ class WorkerSpec:
     kv_events: str = ""
     kv_events_replay: str = ""
     kv_events_topic: str = ""
+    credential: CredentialSpec | None = None
+    region: str = ""
+    vendor_model: str = ""
+    api_version: str = ""
 
     @property
     def label(self) -> str:

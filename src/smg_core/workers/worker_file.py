@@ -13,6 +13,15 @@ the file that `workers.file` names. Below: worker. The file is YAML or JSON, a l
       tls_key: /etc/smg/client.key
       labels: {zone: east}
 
+An entry of an outside provider has where its key comes from, and all models that are asked there: it is as many workers, one for
+each model, so that each has its own limits and its own breaker:
+
+    - url: https://api.mistral.ai/v1
+      name: mistral
+      dialect: openai-strict
+      credential: {file: /run/secrets/mistral}
+      models: {small: mistral-small-latest, large: mistral-large-latest}
+
 Messages name the entry and the field, never a value, since it may be a secret.
 """
 
@@ -23,7 +32,9 @@ from typing import Any
 import attrs
 import msgspec
 
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
+from smg_core.engines.connections.vendor_urls import vendor_url
 from smg_core.engines.grpc.h2.headers import check_metadata
 from smg_core.errors import InternalError
 from smg_core.settings import ConfigError, nearest
@@ -38,6 +49,7 @@ __all__ = [
     "check_headers",
     "labels_of",
     "spec_of",
+    "specs_of_entry",
     "workers_of",
 ]
 
@@ -51,9 +63,10 @@ _UNKNOWN_FIELD = "Object contains unknown field `"
 
 
 class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One entry as it is written. `api_key_file` names a file that holds the key alone."""
+    """One entry as it is written. `api_key_file` names a file that holds the key alone. `models` are those of a provider: their
+    names there, or by the name that clients use."""
 
-    url: str
+    url: str = ""
     name: str = ""
     role: WorkerRole | None = None
     dialect: str = "auto"
@@ -74,6 +87,10 @@ class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kv_events: str = ""
     kv_events_replay: str = ""
     kv_events_topic: str = ""
+    credential: CredentialSpec | None = None
+    region: str = ""
+    api_version: str = ""
+    models: dict[str, str] | list[str] = []
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -86,7 +103,7 @@ def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -
     found, problems = [], []
     for at, each in enumerate(content):
         try:
-            found.append(spec_of(_entry(each), read, header_bytes))
+            found += specs_of_entry(_entry(each), read, header_bytes)
         except (ValueError, OSError) as error:  # msgspec's own errors are ValueErrors that name the field and no value
             problems.append(f"workers.file: worker {at + 1}: {error}")
     labels = [each.label for each in found]
@@ -118,6 +135,10 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
             raise ValueError("the API key is sent as the header authorization, which is among the headers too")
         headers = (("authorization", f"Bearer {key}"), *headers)
     check_headers(headers, header_bytes)
+    if entry.credential is not None:
+        entry.credential.check()
+        if key is not None:
+            raise ValueError("the API key and the credential are two ways to say one thing")
     if not 0 <= entry.bootstrap_port <= HIGHEST_PORT:
         raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
     if entry.rank is not None and not 0 <= entry.rank <= MOST_RANK:
@@ -125,7 +146,7 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
     if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
         raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
     return WorkerSpec(
-        entry.url,
+        entry.url or vendor_url(entry.dialect, entry.region),
         name=entry.name,
         dialect=entry.dialect,
         model=entry.model,
@@ -141,7 +162,26 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         kv_events=entry.kv_events,
         kv_events_replay=entry.kv_events_replay,
         kv_events_topic=entry.kv_events_topic,
+        credential=entry.credential,
+        region=entry.region,
+        api_version=entry.api_version,
     )
+
+
+def specs_of_entry(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
+    """The workers that an entry describes: one, or one for each model of a provider. As `spec_of` otherwise."""
+    if not entry.models:
+        return [spec_of(entry, read, header_bytes)]
+    if entry.model is not None:
+        raise ValueError("model and models are two ways to say one thing")
+    named = entry.models if isinstance(entry.models, dict) else {name: name for name in entry.models}
+    if not all(name and vendor for name, vendor in named.items()) or len(named) < len(entry.models):
+        raise ValueError("models have names that are not empty and differ")
+    spec = spec_of(entry, read, header_bytes)
+    called = entry.name or spec.url
+    return [
+        attrs.evolve(spec, name=f"{called}/{name}", model=name, vendor_model=vendor) for name, vendor in named.items()
+    ]
 
 
 def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -25,6 +25,7 @@ from smg_parsers.pieces.base import (
     SWITCH,
     Grammar,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -53,6 +54,11 @@ class _Reader:
         self._arguments_closes = closes
         self._json_reader: ArgumentsReader | None = None
 
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return self._json_reader.within if self._json_reader is not None else None
+
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
         if self._json_reader is not None:
@@ -60,7 +66,7 @@ class _Reader:
 
     def _fail(self, pos: int) -> int:
         if self._sink.open:
-            self._sink.abandon()
+            self._sink.abandon(torn=self._json_reader is not None and self._json_reader.json.torn)
         self.status = FAIL
         return pos
 
@@ -181,6 +187,11 @@ class BlockReader(_Reader):
         reached = inner.step(buf, pos, final)
         self.status = inner.status
         return reached
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return super().within if self._inner is None else getattr(self._inner, "within", None)
 
     def _between(self, buf: str, pos: int, final: bool) -> int:
         ends = self._spec.section_ends
@@ -563,6 +574,11 @@ class TypedReader(_Reader):
         self._sink.reasoning = found == 1
         self.status = SWITCH
         return at + len((self._spec.text, self._spec.reasoning)[found])
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return getattr(self._inner, "within", None)
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""

@@ -24,6 +24,7 @@ from smg_parsers.pieces.base import (
     SPILL,
     Grammar,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -157,6 +158,11 @@ class JsonEnvelope:
             return NAME_LIMIT
         return NAME_LIMIT - self._size if self._state in (_KEY_TEXT, _NAME, _ID) else None
 
+    def unescaped(self, text: str) -> None:
+        """Take note of text behind a quote in a string that was not escaped."""
+        if self._sink.open:
+            self._sink.unescaped(text)
+
     def prime(self, char: str) -> None:
         """Take the bracket that was part of the opening marker."""
         if char == "[":
@@ -174,6 +180,11 @@ class JsonEnvelope:
                 return at
         return _STATES[self._state](self, buf, pos, final)
 
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return self._reader.within if self._state == _ARGUMENTS and self._name else None
+
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
         if self._state == _QUOTED:
@@ -184,7 +195,7 @@ class JsonEnvelope:
     def fail(self, pos: int) -> int:
         """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
         if self._sink.open:
-            self._sink.abandon()
+            self._sink.abandon(torn=self._state == _ARGUMENTS and self._reader.torn)
         self._text.clear()  # what was gathered is text now, and no part of a later call
         if self._spec.lines and not self._listed and self._objects:
             self._state, self.status = _BAD_LINE, SPILL
@@ -518,6 +529,8 @@ class PythonEnvelope:
         reader = self._reader
         reached = self._read(buf, pos, final)
         end = ~reached if reached < 0 else reached
+        if loose := reader.loose():
+            self._inner.unescaped(loose)
         self._pass(reader.tail())
         if reader.bad or self._inner.status == FAIL:
             if self.status == MORE:
@@ -528,6 +541,14 @@ class PythonEnvelope:
             self.status = DONE
             return end
         return reached
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        literal, json = self._reader.within, self._inner.within
+        if literal is None or json is None or self._left:
+            return None
+        return lambda text: None if (written := literal(text)) is None else json(written)
 
     def _read(self, buf: str, pos: int, final: bool) -> int:
         """One step of the reader. Where a name is too long must not depend on how much of it came at once."""

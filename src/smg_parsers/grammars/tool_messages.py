@@ -13,7 +13,19 @@ from typing import ClassVar, Final
 from smg_parsers.grammars.tool_json import JsonCalls
 from smg_parsers.grammars.tool_xml import XmlCalls, XmlReader
 from smg_parsers.grammars.tool_xml_ends import MESSAGE_LIMIT
-from smg_parsers.pieces.base import DONE, FAIL, LOOKAHEAD, MORE, SPACE, SWITCH, Grammar, Sink, match, skip_space
+from smg_parsers.pieces.base import (
+    DONE,
+    FAIL,
+    LOOKAHEAD,
+    MORE,
+    SPACE,
+    SWITCH,
+    Grammar,
+    Sink,
+    Within,
+    match,
+    skip_space,
+)
 from smg_parsers.pieces.checked import Checked
 
 MESSAGE: Final = "<|message|>"
@@ -48,6 +60,11 @@ class HeaderReader:
         if self._first:
             return self._begins(buf, pos, final)
         return self._read_header(buf, pos, final)
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return getattr(self._inner, "within", None)
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""
@@ -347,6 +364,11 @@ class RoleReader:
             self._sink.reasoning = found == 0
             self.status = SWITCH
         return pos + len(options[found])
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return getattr(self._inner, "within", None)
 
     def finish(self, rest: str) -> None:
         """See `Grammar.finish`."""

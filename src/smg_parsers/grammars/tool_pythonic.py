@@ -23,6 +23,7 @@ from smg_parsers.pieces.base import (
     Grammar,
     Schema,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -194,6 +195,13 @@ class PythonReader:
         if not self._repeated:
             self._sink.arguments(self._reader.rest())
 
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        if self._inner is not None:
+            return getattr(self._inner, "within", None)
+        return self._reader.within if self._state == _VALUE and not self._buffered else None
+
     def _fail(self, pos: int) -> int:
         if self._sink.open:
             self._sink.abandon()
@@ -307,6 +315,8 @@ class PythonReader:
         reached = reader.step(buf, pos, final)
         if self._buffered and not self._repeated and reader.out and reader.out[0] == '"' and not reader.depth:
             self._buffered = "string" not in types_of(self._schema, self._root)
+        if loose := reader.loose():
+            self._sink.unescaped(loose)
         if not self._buffered:
             self._sink.arguments(reader.tail())
         if reader.bad:

@@ -29,6 +29,7 @@ from smg_parsers.pieces.base import (
     SPACE,
     Grammar,
     Sink,
+    Within,
     match,
     skip_space,
 )
@@ -208,6 +209,15 @@ class XmlReader(ValueReader):
             self._value_cut_off(rest)
         elif self._state == _JSON:
             self._json_reader.finish(self._sink, rest)
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        if self._inner is not None:
+            return getattr(self._inner, "within", None)
+        if self._state == _JSON:
+            return self._json_reader.within
+        return self._written_through if self._state == _VALUE and self._is_through else None
 
     @property
     def whole(self) -> bool:

@@ -196,6 +196,15 @@ class ValueReader:
             return ~stop
         return self._value_at(buf, pos, final)
 
+    @property
+    def _is_through(self) -> bool:
+        """Whether the value goes through as it arrives, and its text so far has."""
+        return self._started and not (self._slow or self.status) and self._text.is_through
+
+    def _written_through(self, text: str) -> str | None:
+        """See `Grammar.within`. As in `_value`, a newline at the end may belong to an end tag."""
+        return None if self._end[0] in text or text[-1:] in ("", "\n") else self._text.through(text)
+
     def _value_at(self, buf: str, pos: int, final: bool) -> int:
         """Read on in a value in which a tag may stand, or which has just begun."""
         spec = self._values

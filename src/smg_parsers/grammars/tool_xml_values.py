@@ -93,14 +93,24 @@ class ValueText:
         """The next part of the value."""
         if not text:
             return
-        cut = text.rfind("\n")
-        self.line = (cut >= 0 or self.line) and not text[cut + 1 :].strip(" \t")
+        if self.is_through:
+            self._sink.arguments(self.through(text))
+            return
+        self.line = _begins_line(text, self.line)
         if self.undecided or self._behind is not None:
             self._write_quoted(text)
-        elif self.buffered:
-            self._put(text)
         else:
-            self._sink.arguments(escape(text))
+            self._put(text)
+
+    @property
+    def is_through(self) -> bool:
+        """Whether the next part goes through at once."""
+        return not (self.buffered or self.undecided) and self._behind is None
+
+    def through(self, text: str) -> str:
+        """The JSON for the next part of a value, which the caller passes on."""
+        self.line = _begins_line(text, self.line)
+        return escape(text)
 
     def _write_quoted(self, text: str) -> None:
         if self._behind is not None:
@@ -189,6 +199,12 @@ class ValueText:
         text = "".join(self._held)
         self._held.clear()
         return text
+
+
+def _begins_line(text: str, line: bool) -> bool:
+    """Whether what comes behind the text is the first of a line, if what came before it was `line`."""
+    cut = text.rfind("\n")
+    return (cut >= 0 or line) and not text[cut + 1 :].strip(" \t")
 
 
 def _chosen(places: list[EndPlace]) -> EndPlace | None:

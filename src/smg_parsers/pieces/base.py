@@ -17,6 +17,8 @@ from smg_parsers.json_text.free_text import parameters
 UnknownTools: TypeAlias = Literal["forward", "drop", "error"]
 MalformedCalls: TypeAlias = Literal["repair", "text", "error"]
 Schema: TypeAlias = Mapping[str, object]
+Within: TypeAlias = Callable[[str], str | None]
+"""Reads text that is all within the value that is open; returns its JSON, or None if it is not and nothing has been read."""
 
 MORE: Final = 0
 DONE: Final = 1
@@ -37,18 +39,27 @@ LOOKAHEAD: Final = 64
 """Longest run of white space that may be held back to see what follows it, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
+# A piece is made for nearly every token: those three that go on by tokens set their slots themselves, in two thirds of the time.
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Reasoning:
     """Text the model wrote for itself."""
 
     text: str
 
+    def __init__(self, text: str) -> None:
+        _set_reasoning(self, text)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, init=False)
 class Text:
     """Text for the reader."""
 
     text: str
+
+    def __init__(self, text: str) -> None:
+        _set_text(self, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +71,21 @@ class CallStart:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class CallArguments:
     """The next part of a call's arguments; all parts of a call together are one JSON value."""
 
     index: int
     delta: str
+
+    def __init__(self, index: int, delta: str) -> None:
+        _set_index(self, index)
+        _set_delta(self, delta)
+
+
+_set_reasoning = vars(Reasoning)["text"].__set__
+_set_text = vars(Text)["text"].__set__
+_set_index, _set_delta = vars(CallArguments)["index"].__set__, vars(CallArguments)["delta"].__set__
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +252,16 @@ class Sink:
         "_any_tool",
         "_behind",
         "_cited",
+        "_closers",
         "_id",
-        "_index",
+        "_loose",
         "_malformed",
-        "_muted",
         "_name",
+        "_openers",
         "_policy",
         "_repaired",
         "_seen",
+        "_shut",
         "_silent",
         "_strict",
         "_surplus",
@@ -247,14 +269,17 @@ class Sink:
         "cut",
         "doubtful",
         "ended",
+        "index",
         "late",
         "line",
+        "muted",
         "open",
         "out",
         "reasoning",
         "reread",
         "schemas",
         "spoken",
+        "torn",
         "touched",
         "undecided",
     )
@@ -271,6 +296,8 @@ class Sink:
         undecided: int = 0,
         strict: bool = False,
         surplus: tuple[str, ...] = (),
+        openers: tuple[str, ...] = (),
+        closers: tuple[str, ...] = (),
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -291,6 +318,10 @@ class Sink:
         self._surplus = (
             surplus  # tags that never stand behind a call, unless this call and the one before are of one value
         )
+        self._openers, self._closers = openers, closers  # the markers of calls
+        self._shut = False  # what follows is of a call's value, perhaps: no call begins any more
+        self.torn = False  # so it is, if a call begins before a closing marker comes
+        self._loose = ""  # the end of the text behind a quote that was not escaped
         self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
         self._malformed = malformed
@@ -300,8 +331,8 @@ class Sink:
         self._name = ""
         self._repaired = False
         self._id = call_id
-        self._index = 0
-        self._muted = False
+        self.index = 0  # of the call that is open, or comes next
+        self.muted = False  # the call that is open is not passed on
 
     def known(self, name: str) -> bool:
         """Whether the request offers this tool; true if the tools of the request are not known."""
@@ -325,6 +356,9 @@ class Sink:
         known = self.known(name)
         if not name.strip() or (not known and (self.reasoning or not self.schemas)):
             return False
+        if self._shut or self.torn:
+            self._shut = True
+            return False
         mended = mended or self.doubtful
         if mended and self._malformed == "text":
             return False
@@ -333,23 +367,24 @@ class Sink:
         self.open = self.touched = True
         self.ended = False
         self._cited = None
+        self._loose = ""
         self._name = name
         self._repaired = False
-        self._muted = self._silent or (not known and self._policy == "drop")
+        self.muted = self._silent or (not known and self._policy == "drop")
         if not known and self._policy == "error":
             raise UnknownTool(name, self.out)
         if mended:
             self.repair()
-        if not self._muted:
-            self.out.append(CallStart(self._index, given or self._id(name, self._index), name))
+        if not self.muted:
+            self.out.append(CallStart(self.index, given or self._id(name, self.index), name))
         return True
 
     def arguments(self, delta: str) -> None:
         """Pass on the next part of the arguments."""
         if delta:
             self.touched = True
-            if not self._muted:
-                self.out.append(CallArguments(self._index, delta))
+            if not self.muted:
+                self.out.append(CallArguments(self.index, delta))
 
     def cite_begin(self, sources: tuple[str, ...]) -> bool:
         """A cited part of the answer begins here; false inside reasoning."""
@@ -370,15 +405,15 @@ class Sink:
     def repair(self) -> bool:
         """Ask whether the open call may be repaired, and mark it as repaired. False if the policy forbids it; raises
         MalformedCall if the policy is `error`."""
-        if self._malformed == "error" and not self._muted:
+        if self._malformed == "error" and not self.muted:
             raise MalformedCall(self._name, self.out)
         self._repaired = True
         return self._malformed == "repair"
 
     def end(self) -> None:
         """The arguments are complete."""
-        if not self._muted:
-            end = CallEnd(self._index, self._repaired)
+        if not self.muted:
+            end = CallEnd(self.index, self._repaired)
             if self._surplus and self.count > 1:
                 self.late = end
             else:
@@ -426,9 +461,24 @@ class Sink:
         """The arguments are over, and are none: the call has no end, and what closes it is not text."""
         self._over()
 
-    def abandon(self) -> None:
-        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it."""
+    def unescaped(self, text: str) -> None:
+        """Take note of text that the open call's value has behind a quote that was not escaped. The value has ended too early,
+        perhaps, and what follows is the rest of it: certainly so if a call begins in this text."""
         self.doubtful = True
+        self._loose = self._loose[-NAME_LIMIT:] + text  # a marker may have begun in what came before
+        self._shut = self._shut or any(marker in self._loose for marker in self._openers)
+
+    def behind_torn(self, text: str) -> None:
+        """Take note of text behind a call that is `torn`: with its closing marker it is over."""
+        self._loose = self._loose[-NAME_LIMIT:] + text
+        self.torn = not any(marker in self._loose for marker in self._closers)
+
+    def abandon(self, *, torn: bool = False) -> None:
+        """The call breaks off here. What follows may be a part of its arguments, and so may a call in it. `torn`: it breaks off
+        behind a string, which a quote that was not escaped has ended, perhaps, or certainly if there was another one."""
+        self.doubtful = True
+        self._shut = self._shut or (torn and bool(self._loose))
+        self.torn = torn
         self._stop()
 
     def _over(self) -> None:
@@ -436,9 +486,9 @@ class Sink:
         self.touched = self.ended = True
 
     def _stop(self) -> None:
-        if not self._muted:
-            self._index += 1
-        self.open = self._muted = False
+        if not self.muted:
+            self.index += 1
+        self.open = self.muted = False
 
 
 class Grammar(Protocol):
@@ -449,7 +499,10 @@ class Grammar(Protocol):
     header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
     dropped; the text around it goes on), `SPILL` (what was read since the last call is text; the region goes on), `UNDECIDED`
     (the region goes on, and from this step on what is read may have to be read again), `REREAD` (so it is) or `UNFENCED`
-    (of a `FencedReader`: the grammar inside goes on alone)."""
+    (of a `FencedReader`: the grammar inside goes on alone).
+
+    A grammar may also have `within`: in the middle of a value that is passed on as it arrives, what reads text of the value's
+    own, as a step would; None elsewhere. It is asked for between two feeds, if nothing is held back."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.

@@ -12,7 +12,7 @@ import json
 from typing import Final
 
 from smg_parsers.json_text.partial_json import is_json
-from smg_parsers.pieces.base import Sink
+from smg_parsers.pieces.base import Sink, Within
 from smg_parsers.values.lenient_json import LenientJsonReader, mended_json
 
 STRING_LIMIT: Final = 1 << 20
@@ -38,6 +38,8 @@ class ArgumentsReader:
             return pass_arguments(reader, sink, buf, pos, final)
         while True:
             delta, end = reader.take(buf, pos, final)
+            if reader.loose:
+                sink.unescaped(reader.loose)
             self._hold(sink, delta)
             if end > pos:
                 sink.touched = True
@@ -52,6 +54,11 @@ class ArgumentsReader:
         if reader.bad:
             self._give(sink)
         return end
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return self.json.within if self._direct else None
 
     def close(self, sink: Sink) -> None:
         """End the call, if what was read can be its arguments."""
@@ -96,6 +103,8 @@ def pass_arguments(reader: LenientJsonReader, sink: Sink, buf: str, pos: int, fi
     """Pass on the arguments of the open call from `pos` on; returns where they end, or from where text is held back."""
     while True:
         delta, end = reader.take(buf, pos, final)
+        if reader.loose:
+            sink.unescaped(reader.loose)
         sink.arguments(delta)
         if end > pos:
             sink.touched = True

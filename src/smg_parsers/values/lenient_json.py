@@ -16,13 +16,15 @@ from collections.abc import Callable
 from typing import Final
 
 from smg_parsers.json_text.partial_json import MAX_DEPTH, JsonScanner, escape_control
-from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
+from smg_parsers.pieces.base import LOOKAHEAD, NAME_LIMIT, SPACE, Within, match
 from smg_parsers.values.literals import based_integer, has_leading_zeros, number, quote
 
 _VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _AFTER, _STRING, _COMMENT, _LONG_NUMBER = range(9)
 
 _SPACES: Final = re.compile(r"[ \t\r\n]*+")
 _IN_QUOTES: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))++').fullmatch
+"""Text that is all within a string in double quotes, and is JSON as it stands."""
 _IN_SINGLE_QUOTES: Final = re.compile(r"""(?:[^'"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+""")
 _COMMA: Final = re.compile(rf',[ \t\r\n]{{0,{LOOKAHEAD}}}(?=["\'{{\[\w.+-])')
 """A comma with the item behind it in sight, so that it is certainly not one too many."""
@@ -51,7 +53,8 @@ class LenientJsonReader:
     and `mend` or `refuse` has to be called. `mended`: there was a repair.
 
     `closes` are the markers that can stand behind the value: before one of them missing brackets are closed. `lenient`:
-    repairs need no permission. `escaped`: every quote in a string is escaped.
+    repairs need no permission. `escaped`: every quote in a string is escaped. `loose` is what was read last of the text behind
+    a quote that was not.
     """
 
     __slots__ = (
@@ -63,13 +66,16 @@ class LenientJsonReader:
         "_key",
         "_lenient",
         "_long",
+        "_loosens",
         "_mark",
         "_nesting",
         "_parts",
         "_state",
+        "_unescaped",
         "bad",
         "done",
         "fault",
+        "loose",
         "mended",
         "opens",
     )
@@ -92,6 +98,9 @@ class LenientJsonReader:
         self._long: JsonScanner | None = None
         self._parts: list[str] = []
         self._copied = 0
+        self._unescaped = False  # a quote in a string was not escaped
+        self._loosens = 0  # the part of what is read from which on it is `loose`
+        self.loose = ""
 
     def take(self, buf: str, pos: int, final: bool = False) -> tuple[str, int]:
         """Read on from `pos`; returns the JSON for what was read, and where that ends. What is left over when the value is
@@ -99,16 +108,28 @@ class LenientJsonReader:
         size = len(buf)
         parts = self._parts = []
         self._copied = pos
+        self._loosens = 0
         while pos < size and not (self.done or self.bad or self.fault):
             reached = _STATES[self._state](self, buf, pos, final)
             if reached < 0:
                 pos = ~reached
                 break
             pos = reached
-        if not parts:
+        if not (parts or self._unescaped):
             return buf[self._copied : pos], pos
         parts.append(buf[self._copied : pos])
+        self.loose = "".join(parts[self._loosens :]) if self._unescaped else ""
         return "".join(parts), pos
+
+    @property
+    def torn(self) -> bool:
+        """Whether the value cannot be read behind a string: a quote in that has ended it, perhaps."""
+        return self.bad and bool(self._nesting) and self._state in (_AFTER, _COLON, _KEY)
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        return _as_written if self._state == _STRING and self._mark == '"' and not self._unescaped else None
 
     def mend(self) -> None:
         """Allow the repair that is needed, and all further ones."""
@@ -204,12 +225,18 @@ class LenientJsonReader:
             if told == _NO:
                 told = self._pairs(buf, at + 1, final)
                 if told != _NO:
-                    return ~at if told == _LATER else self._mend(buf, at, '\\"', at + 1)
+                    return ~at if told == _LATER else self._mend_quote(buf, at)
         if self._key:
             self._state = _COLON
         else:
             self._value_over()
         return at + 1
+
+    def _mend_quote(self, buf: str, at: int) -> int:
+        reached = self._mend(buf, at, '\\"', at + 1)
+        if not (self.fault or self._unescaped):
+            self._unescaped, self._loosens = True, len(self._parts)
+        return reached
 
     def _pairs(self, buf: str, pos: int, final: bool) -> int:
         """Where another quote stands near, before a closing brace or marker; negative as of `match`. Only then may the one
@@ -477,6 +504,10 @@ _STATES: Final[tuple[Callable[[LenientJsonReader, str, int, bool], int], ...]] =
 def _past_space(buf: str, pos: int) -> int:
     found = _SPACES.match(buf, pos)
     return found.end() if found else pos
+
+
+def _as_written(text: str) -> str | None:
+    return text if _RUN(text) else None
 
 
 def mended_json(text: str) -> str | None:

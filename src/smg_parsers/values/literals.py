@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from smg_parsers.json_text.partial_json import MAX_DEPTH
-from smg_parsers.pieces.base import LOOKAHEAD, SPACE
+from smg_parsers.pieces.base import LOOKAHEAD, SPACE, Within
 
 TOKEN_LIMIT: Final = 65536
 """Longest number or bare word, in characters."""
@@ -98,6 +98,7 @@ class LiteralReader:
         "_formatted",
         "_groups",
         "_held",
+        "_loosens",
         "_mark",
         "_outside",
         "_quoted",
@@ -105,6 +106,7 @@ class LiteralReader:
         "_state",
         "_token",
         "_token_size",
+        "_unescaped",
         "_wanted",
         "bad",
         "done",
@@ -125,6 +127,8 @@ class LiteralReader:
         self._raw = False  # the string that is open has no escapes
         self._formatted = False  # braces in it stand for values, which are not known
         self._forgot = False  # a mark in it was text, because its escape had been forgotten
+        self._unescaped = False  # a mark in a string was text
+        self._loosens = 0  # the part of `out` from which on text stands behind it
         self._quoted = 0  # strings that the open one quotes, and that are still open
         self._groups: list[
             tuple[int, list[str]]
@@ -159,7 +163,12 @@ class LiteralReader:
         """The text gathered and not yet taken, up to round brackets that are not decided."""
         text = "".join(self._outside)
         self._outside.clear()
+        self._loosens = 0
         return text
+
+    def loose(self) -> str:
+        """What `tail` is going to give of the text behind a mark whose escape was forgotten."""
+        return "".join(self._outside[self._loosens :]) if self._unescaped else ""
 
     def rest(self) -> str:
         """All text gathered and not yet taken, when no more will come."""
@@ -182,6 +191,15 @@ class LiteralReader:
         self._comma()
         self._state = _TOKEN
         return begin
+
+    @property
+    def within(self) -> Within | None:
+        """See `Grammar.within`."""
+        passes = self._state == _STRING and not (self._formatted or self._groups or self._unescaped)
+        return self._as_written if passes else None
+
+    def _as_written(self, text: str) -> str | None:
+        return escape(text) if text and self._mark[0] not in text and "\\" not in text else None
 
     def _string_begins(self, buf: str, pos: int, final: bool) -> int:
         """Read the opening mark of a string, and the letters before it."""
@@ -322,10 +340,16 @@ class LiteralReader:
             if goes_on:
                 self._state = _NEXT_STRING
                 return behind + goes_on
-            self._forgot = True
-            self._emit(mark)
+            self._forget()
             pos = behind
         return ~pos
+
+    def _forget(self) -> None:
+        """A mark in the string is text, because its escape was forgotten, if it can be escaped."""
+        self._forgot = True
+        if not self._unescaped and (self._dialect.python or self._mark == '"'):
+            self._unescaped, self._loosens = True, len(self.out)
+        self._emit(self._mark)
 
     def _goes_on(self, buf: str, behind: int, final: bool) -> int | None:
         """How much white space stands before another string, which Python adds to the one that ends here; 0 if none follows.

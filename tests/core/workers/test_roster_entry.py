@@ -5,6 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import WorkerSpec
@@ -28,6 +29,17 @@ SPECS = st.builds(
     kv_events=WORDS,
     kv_events_replay=WORDS,
     kv_events_topic=WORDS,
+    credential=st.none()
+    | st.builds(
+        CredentialSpec,
+        key=WORDS,
+        command=st.lists(WORDS).map(tuple),
+        every_s=st.none() | st.floats(1, 9),
+        managed=st.booleans(),
+    ),
+    region=WORDS,
+    vendor_model=WORDS,
+    api_version=WORDS,
 )
 ENTRIES = st.builds(
     RosterEntry,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 
 from smg_core.config.config import parse_file
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
@@ -115,6 +116,65 @@ def test_two_workers_of_one_name_and_a_file_that_is_no_list_are_refused() -> Non
         workers_of([{"url": "grpc://a:1"}, {"url": "grpc://a:1"}], read, MOST)
     with pytest.raises(ConfigError, match="expected a list of workers"):
         workers_of({"url": "grpc://a:1"}, read, MOST)
+
+
+def test_an_entry_of_a_provider_is_a_worker_for_each_of_its_models() -> None:
+    text = """
+    - url: https://api.mistral.ai/v1
+      name: mistral
+      dialect: openai-strict
+      credential: {file: /run/secrets/mistral, every_s: 30}
+      models: {small: mistral-small-latest, large: mistral-large-latest}
+    - region: eu-central-1
+      dialect: bedrock
+      credential: {kind: aws, profile: production}
+      models: [us.amazon.nova-pro-v1:0]
+    - region: cn-north-1
+      dialect: bedrock
+      credential: {kind: aws}
+      model: nova
+    """
+    found = workers_of(parse_file(text, ".yaml", secret=True), read, MOST)
+
+    assert [each.label for each in found] == [
+        "mistral/small",
+        "mistral/large",
+        "https://bedrock-runtime.eu-central-1.amazonaws.com/us.amazon.nova-pro-v1:0",
+        "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
+    ]
+    assert [(each.model, each.vendor_model) for each in found] == [
+        ("small", "mistral-small-latest"),
+        ("large", "mistral-large-latest"),
+        ("us.amazon.nova-pro-v1:0", "us.amazon.nova-pro-v1:0"),
+        ("nova", ""),
+    ]
+    assert found[0].credential == found[1].credential == CredentialSpec(file="/run/secrets/mistral", every_s=30)
+    assert (found[2].credential, found[2].region) == (CredentialSpec(kind="aws", profile="production"), "eu-central-1")
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"url": ""}, "url is missing"),
+        ({"url": "", "dialect": "bedrock"}, "region is missing"),
+        ({"credential": {}}, "needs one of key, env, file and command"),
+        ({"credential": {"key": SECRET, "env": "A"}}, "key and env are several sources"),
+        ({"credential": {"key": SECRET}, "api_key": SECRET}, "two ways to say one thing"),
+        ({"credential": {"kind": "novel"}}, "Invalid enum value 'novel'"),
+        ({"models": ["a"], "model": "b"}, "model and models are two ways"),
+        ({"models": ["a", "a"]}, "not empty and differ"),
+        ({"models": {"a": ""}}, "not empty and differ"),
+    ],
+)
+def test_an_entry_of_a_provider_that_makes_no_sense_is_told_by_its_fields(entry: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        one(**entry)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_credential_is_in_no_text_of_a_worker() -> None:
+    for credential in ({"key": SECRET}, {"command": ["vault", SECRET]}):
+        assert SECRET not in repr(one(credential=credential))
 
 
 @pytest.mark.parametrize("text", [f"- api_key: {SECRET}\n  url: [", f"- api_key: '{SECRET}", f"- a: {SECRET}\n\t- b"])

@@ -27,7 +27,7 @@ from smg_core.origin import KEEPS_BUDGET, TELLS_BUDGET, Origin
 from smg_core.request import AskedCall, GenerationRequest, HostedTool, ReasoningSettings, Sampling, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, check_depth, too_many
-from smg_core.wire.fields import NO_ARGUMENTS, read_metadata, read_template_arguments
+from smg_core.wire.fields import read_metadata, read_template_arguments
 from smg_core.wire.sampling import read_sampling
 from smg_core.wire.settings import LimitsConfig
 
@@ -113,10 +113,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     if continues and wire.add_generation_prompt:
-        raise InvalidRequest(
-            "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.",
-            param="continue_final_message",
-        )
+        raise _both_ends()
     stream = wire.stream is True
     options = wire.stream_options
     counts = options is not None and options.continuous_usage_stats is True
@@ -130,9 +127,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         sampling=_sampling(wire, limits, counts=counts),
         reasoning=_reasoning(wire),
         stream=stream,
-        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits)
-        if wire.chat_template_kwargs is not None or wire.verbosity is not None
-        else NO_ARGUMENTS,
+        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
         documents=_documents(wire, limits) if wire.documents else (),
         add_generation_prompt=not continues and wire.add_generation_prompt is not False,
         continue_final_message=continues,
@@ -145,12 +140,10 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         origin=_BOUNDED[wire.max_completion_tokens is not None, wire.max_tokens is not None],
         caller=incoming.caller,
         size=len(incoming.body),
-        written=incoming.body if incoming.keeps_body and len(incoming.body) <= limits.kept_body_bytes else b"",
+        written=incoming.kept_body,
     )
     if options is not None and not stream:
-        raise InvalidRequest(
-            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
-        )
+        raise _not_streamed()
     return ChatRequest(
         generation,
         include_usage=options is not None and options.include_usage is True,
@@ -163,6 +156,18 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         places=conversation.places,
         counts=counts,
         hides_ids=counts and not wire.return_token_ids,
+    )
+
+
+def _both_ends() -> InvalidRequest:
+    return InvalidRequest(
+        "Only one of 'continue_final_message' and 'add_generation_prompt' can be true.", param="continue_final_message"
+    )
+
+
+def _not_streamed() -> InvalidRequest:
+    return InvalidRequest(
+        "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
     )
 
 

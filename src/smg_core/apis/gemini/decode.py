@@ -138,6 +138,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     offered = read_functions(wire.tools, wire.tool_config, limits, size, incoming.hosted) if wire.tools else _NO_TOOLS
     generation = GenerationRequest(
         id=incoming.request_id,
+        written=incoming.kept_body,
         model=model,
         messages=conversation.messages,
         tools=(*offered.tools, *offered.servers),

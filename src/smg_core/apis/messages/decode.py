@@ -212,6 +212,7 @@ def _generation(
     betas = frozenset(filter(None, headers.get("anthropic-beta", "").replace(" ", "").split(",")))
     return GenerationRequest(
         id=incoming.request_id,
+        written=incoming.kept_body,
         model=body.model,
         messages=tuple(messages),
         tools=(*offered.tools, *offered.servers),

@@ -21,7 +21,7 @@ from smg_core.events import OpaqueBlock
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.flow import Terms, generate, prefilling, respond
 from smg_core.pipeline.flow.steps import Finish, Flow, Tell, ask
-from smg_core.pipeline.flow.summaries import prompt_size, summarizing, was_cut
+from smg_core.pipeline.flow.summaries import Shorten, prompt_size, summarizing, was_cut
 from smg_core.pipeline.prompt.tool_places import has_other_places, naming_places_of
 from smg_core.pipeline.tools.loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.request import GenerationRequest, Message, Text, ToolCall
@@ -29,34 +29,35 @@ from smg_core.request import GenerationRequest, Message, Text, ToolCall
 __all__ = ["prompted_as", "respond_to", "shortened"]
 
 
-def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[object]:
-    """The response to `request`, whose history is loaded."""
+def respond_to(request: ResponsesRequest, terms: Terms, shorten: Shorten | None = None) -> Flow[object]:
+    """The response to `request`, whose history is loaded; `shorten` is asked where its prompt is too long and may be shortened,
+    None for `shortened`."""
     generation = request.generation
     changes = request.compacts or generation.compact is not None or generation.truncation == "auto"
     if changes or not generation.generate or has_other_places(generation):
-        return _respond(request, terms)
+        return _respond(request, terms, shorten or shortened)
     return respond(_plain(generation), terms)
 
 
-def _respond(request: ResponsesRequest, terms: Terms) -> Flow[None]:
+def _respond(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flow[None]:
     generation = request.generation
     if request.compacts:
         generation = summarizing(generation)
     elif generation.compact is not None and generation.generate:
-        generation = yield from _compacted(request, terms)
+        generation = yield from _compacted(request, terms, shorten)
     if has_hosted_tools(generation) and generation.generate:
-        turn = yield from _with_tools(request, generation, terms)
+        turn = yield from _with_tools(request, generation, terms, shorten)
     else:
         with naming_places_of(generation):
-            turn = yield from _within_context(without_hosted_tools(generation), terms)
+            turn = yield from _within_context(without_hosted_tools(generation), terms, shorten)
     yield from ask(Finish(turn))
 
 
-def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms: Terms) -> Flow[Turn]:
+def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms: Terms, shorten: Shorten) -> Flow[Turn]:
     """The turns of a response with tools that run here."""
 
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
-        return _within_context(asked, terms, ends=False, keep=True, hosted=hosted)
+        return _within_context(asked, terms, shorten, ends=False, keep=True, hosted=hosted)
 
     approved, refused, known = request.approved, request.refused, request.listed
     return (yield from looped(generation, terms, turn, approved=approved, refused=refused, known=known))
@@ -73,7 +74,7 @@ def _plain(request: GenerationRequest) -> GenerationRequest:
     return replace(request, truncation=None, generate=True, compact=None)
 
 
-def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationRequest]:
+def _compacted(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flow[GenerationRequest]:
     """The request on a summary of what came before, where its prompt is over the client's threshold. A summary that was cut
     off replaces nothing: the turn is made on the whole prompt."""
     generation = request.generation
@@ -85,7 +86,7 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
         return generation
     asked = summarizing(generation)
     asked = replace(asked, sampling=replace(asked.sampling, max_tokens=None, min_tokens=None))
-    turn = yield from _within_context(asked, terms, shown=False)
+    turn = yield from _within_context(asked, terms, shorten, shown=False)
     if was_cut(turn):
         return generation
     summary = turn.output.text
@@ -107,6 +108,7 @@ def _kept(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Mes
 def _within_context(
     asked: GenerationRequest,
     terms: Terms,
+    shorten: Shorten,
     *,
     shown: bool = True,
     ends: bool = True,
@@ -125,7 +127,7 @@ def _within_context(
             )
         except PromptTooLong as error:
             allowed = asked.truncation == "auto" and not terms.answer.committed
-            shorter = shortened(request.messages, error) if allowed else None
+            shorter = shorten(request.messages, error) if allowed else None
             if shorter is None:
                 raise
             request = replace(request, messages=shorter)

@@ -8,10 +8,8 @@ memory.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import attrs
-from msgspec.structs import replace
 
 from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.socket_memory import ConnectionMemory, RecentResponses
@@ -19,21 +17,14 @@ from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
 from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, RateLimited, SmgError
 from smg_core.http.exchange import Exchange
-from smg_core.http.routes import WEBSOCKET
-from smg_core.http.scope import DISCONNECT, AsgiMessage, Disconnect, Header
-from smg_core.http.stream_errors import ERROR_WRITTEN
+from smg_core.http.scope import AsgiMessage, Disconnect, Header
 from smg_core.http.websocket import WebSocket
-from smg_core.plugins.exchange import PluggedExchange, exchange_within
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
-from smg_core.serving.socket_session import SocketSession
+from smg_core.serving.socket_session import PluginsMeet, SocketSession, answer_frame, exchange_of_frame
 from smg_core.wire.errors import error_headers, responses_error
 
 __all__ = ["ResponsesSocket"]
-
-
-_OF_THE_CONNECTION = (b"connection", b"upgrade", b"expect", b"transfer-encoding")
-_PREFIXES = (b"content-", b"sec-websocket-")
 
 
 class ResponsesSocket:
@@ -136,39 +127,16 @@ class _Lanes:
             del self._lanes[stream_id]
 
     async def _answer(self, frame: ClientFrame, lane: _Lane, earlier: "asyncio.Task[None] | None") -> None:
-        """One response: the exchange that it would be by HTTP, and its line in the access log. It waits for what is left of the
-        lane's `earlier` one, which has sent its last event."""
-        services = self._services
+        """One response: the exchange that it would be by HTTP. It waits for what is left of the lane's `earlier` one, which has
+        sent its last event."""
         if earlier is not None:
             await asyncio.wait([earlier])
         if not await self._session.permitted(frame):
             return
         exchange, join = self._exchange(frame, lane)
-        started, outcome = services.clock.monotonic(), "error"
-        try:
-            outcome = await self._made(exchange, join)
-        finally:
-            exchange.unplug()
-            ended = exchange.ended(outcome, services.clock.monotonic() - started)
-            services.observer.report(replace(ended, method=WEBSOCKET, route=exchange.path, sent=lane.sent))
+        await answer_frame(self._services, exchange, join, self._inference, lambda: lane.sent)
 
-    async def _made(self, exchange: Exchange, join: Callable[[], Awaitable[None]]) -> str:
-        """Make one response, or tell what it is refused for; returns the outcome."""
-        try:
-            await join()
-            await self._inference(exchange)
-        except SmgError as error:
-            if isinstance(exchange, PluggedExchange) and exchange.told_at_its_end:
-                return error.outcome
-            if exchange.started:
-                raise
-            told = await exchange.told(error)
-            exchange.take_id(self._services.ids, exchange.request_id.partition("-")[0] or "req_")
-            await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
-            return error.outcome
-        return "ok"
-
-    def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
+    def _exchange(self, frame: ClientFrame, lane: _Lane) -> tuple[Exchange, PluginsMeet]:
         """The request by HTTP that the frame is: its body, with the head of the handshake; and what has plugins meet it."""
         socket, stream_id = self._socket, frame.stream_id
         status, head, refused = 0, list[Header](), b""
@@ -191,13 +159,6 @@ class _Lanes:
             if not more:
                 lane.sent += await socket.send(error_frame(status, refused, head, stream_id))
 
-        headers = [
-            each
-            for each in socket.scope["headers"]
-            if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
-        ]
-        made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
-        made[ERROR_WRITTEN] = _framed_error
-        exchange, join = exchange_within(self._services.plugins, self._inference, made, receive, send, socket.caller)
-        exchange.client_id, exchange.kind = socket.client_id, "frame"
-        return exchange, join
+        return exchange_of_frame(
+            self._services, socket, self._inference, receive, send, disconnect=lane.disconnect, written=_framed_error
+        )

@@ -24,7 +24,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.serving.fallback_model import answering_model
 from smg_core.serving.json_handler import T, decoded_body, json_handler
-from smg_core.serving.prompt_count import _prompted, named, only_model, tokenizer_of
+from smg_core.serving.prompt_count import named, only_model, prompted_here, tokenizer_of
 from smg_core.serving.services import Services
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, again
 from smg_core.wire.base import Incoming, Locate
@@ -68,7 +68,7 @@ class Tokenizing:
         services = self._services
         decoded: TokenizeRequest = await decoded_body(services, incoming, decode_tokenize)
         located.append(decoded.locate)
-        prompts = [await _prompted(services, named(request, services)) for request in decoded.generations]
+        prompts = [await prompted_here(services, named(request, services)) for request in decoded.generations]
         ids = [each.ids for each in prompts]
 
         def written() -> bytes:

@@ -20,7 +20,7 @@ from smg_core.serving.spec import ApiName, ApiSpec
 from smg_core.wire.errors import openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 
-__all__ = ["SPEC", "speech_routes"]
+__all__ = ["SPEC", "TRANSCRIPTIONS", "speech_routes"]
 
 TRANSCRIPTIONS: Api[TranscriptionRequest] = Api(
     name="transcriptions",

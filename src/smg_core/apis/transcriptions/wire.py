@@ -30,6 +30,7 @@ __all__ = [
     "TranscriptionRequest",
     "TranscriptionStreamEncoder",
     "TranscriptionWholeEncoder",
+    "asking_for_words",
     "decode_transcription",
     "decode_translation",
 ]
@@ -116,13 +117,14 @@ def _decoded(incoming: Incoming, *, translate: bool) -> TranscriptionRequest:
         media_type=form.media_type,
     )
     return TranscriptionRequest(
-        _generation(incoming, fields["model"], data, asked, _temperature(fields), stream), asked
+        asking_for_words(incoming, fields["model"], data, asked, _temperature(fields), stream=stream), asked
     )
 
 
-def _generation(
-    incoming: Incoming, model: str, data: bytes, asked: Transcription, temperature: float, stream: bool
+def asking_for_words(
+    incoming: Incoming, model: str, data: bytes, asked: Transcription, temperature: float = 0.0, *, stream: bool = False
 ) -> GenerationRequest:
+    """The request for the words in a recording, `data`, in the way that `asked` says."""
     words = [_ASKS[asked.translate]]
     if asked.language:
         words.append(f"The language that is spoken is {asked.language} (ISO 639-1).")

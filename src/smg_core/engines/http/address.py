@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-__all__ = ["HTTP2_PREFACE", "HTTP_SCHEMES", "HttpAddress", "is_http2"]
+__all__ = ["HTTP2_PREFACE", "HTTP_SCHEMES", "HttpAddress", "is_http2", "proxy_for"]
 
 HTTP_SCHEMES = ("http", "http+unix", "https")
 """The schemes of URLs of servers over HTTP."""
@@ -95,3 +95,17 @@ class HttpAddress:
 
     def __str__(self) -> str:
         return f"http+unix://{self.socket}" if self.socket else self.origin
+
+
+def proxy_for(address: HttpAddress, proxy: str | None, direct: tuple[str, ...]) -> HttpAddress | None:
+    """The proxy that a server is reached through: none for plain HTTP, for Unix sockets, and for hosts of `direct`, each a name
+    or `.suffix` for all below it. Raises ValueError for what is no proxy's URL."""
+    if proxy is None or not address.secure:
+        return None
+    host = address.host.lower()
+    if any(host == each.lower() or (each.startswith(".") and host.endswith(each.lower())) for each in direct):
+        return None
+    found = HttpAddress.parse(proxy)
+    if found.secure or found.socket:
+        raise ValueError("the proxy of engines is written http://host:port")
+    return found

@@ -17,8 +17,9 @@ from typing import cast
 from smg_core.engines.connections.certificates import TlsContexts
 from smg_core.engines.connections.secrets import SecretHeaders
 from smg_core.engines.connections.target import Tls
-from smg_core.engines.http.address import HttpAddress
+from smg_core.engines.http.address import HttpAddress, proxy_for
 from smg_core.engines.http.answer import AnswerReader, HttpReceiver, HttpReply
+from smg_core.engines.http.dialing import open_socket
 from smg_core.engines.http.gathering import GatheredReply
 from smg_core.engines.http.places import ConnectionPlaces, PlaceKind
 from smg_core.engines.http.request import request_head
@@ -59,6 +60,7 @@ class HttpClient:
         self.headers = SecretHeaders(headers)
         self._tls = tls or Tls()
         self._contexts = TlsContexts(self._tls, "http/1.1")
+        self._proxy = proxy_for(self.address, limits.http_proxy, limits.http_direct)
         self._buffer = bytearray(_PIECE)
         self._idle: list[_Link] = []  # the one used last is last
         self._links: set[_Link] = set()
@@ -244,15 +246,8 @@ class HttpClient:
         return link
 
     async def _open_socket(self, link: "_Link") -> None:
-        loop, address = asyncio.get_running_loop(), self.address
-        if address.socket:
-            await loop.create_unix_connection(lambda: link, address.socket)
-        elif not address.secure:
-            await loop.create_connection(lambda: link, address.host, address.port)
-        else:
-            context = await loop.run_in_executor(None, self._contexts.current)  # reads files
-            name = self._tls.server_name or address.host
-            await loop.create_connection(lambda: link, address.host, address.port, ssl=context, server_hostname=name)
+        name = self._tls.server_name or self.address.host
+        await open_socket(lambda: link, self.address, self._contexts, name, self._proxy)
 
     def take_in(self, link: "_Link") -> None:
         """A socket is open: it is a connection from now on."""

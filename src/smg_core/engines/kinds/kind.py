@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 
 from smg_core.engines.base import Codec, Engine, MediaPacking, Transport
+from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.connections.target import Tls
 from smg_core.engines.settings import EnginesConfig
 
@@ -25,8 +26,9 @@ class EnginePlace:
     """Where one engine is, and what the operator says of it.
 
     `kind` is what the worker calls its kind, and `usual_kind` what the settings say for workers that name none. `tls` are the
-    worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where he does
-    not: of a server of several it is the one of that name. `library`: what carries gRPC. `label` names the worker in messages.
+    worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where they do
+    not: of a server of several it is the one of that name. `credential`, `region`, `vendor_model` (what it calls the model)
+    and `api_version` are those of an outside provider. `library`: what carries gRPC. `label` names the worker in messages.
     `channel` and `interceptors` are a program's own of grpc.aio, for the library grpcio.
     """
 
@@ -41,6 +43,10 @@ class EnginePlace:
     usual_tls: Tls | None = None
     limits: EnginesConfig = _DEFAULTS
     connect_timeout: float = 5.0
+    credential: CredentialSpec | None = None
+    region: str = ""
+    vendor_model: str = ""
+    api_version: str = ""
     library: Literal["h2", "grpcio"] = "h2"
     channel: Any = None
     interceptors: tuple[Any, ...] = ()

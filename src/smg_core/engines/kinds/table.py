@@ -13,12 +13,13 @@ from importlib.metadata import EntryPoint, entry_points
 from smg_core.engines.kinds.grpc import GRPC_KINDS
 from smg_core.engines.kinds.http import HTTP_KINDS
 from smg_core.engines.kinds.kind import AUTO, EngineKind, EnginePlace
+from smg_core.engines.kinds.providers import PROVIDER_KINDS
 
 __all__ = ["ENGINE_KINDS", "UnknownDialect", "check_place", "kind", "kind_names", "kinds_at"]
 
 log = logging.getLogger(__name__)
 
-ENGINE_KINDS: dict[str, EngineKind] = {each.name: each for each in (*GRPC_KINDS, *HTTP_KINDS)}
+ENGINE_KINDS: dict[str, EngineKind] = {each.name: each for each in (*GRPC_KINDS, *HTTP_KINDS, *PROVIDER_KINDS)}
 """The built-in kinds by name."""
 
 

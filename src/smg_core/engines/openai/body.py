@@ -74,7 +74,8 @@ def write_body(
         if name in body or "." in name or "[" in name:
             raise unsupported(f"extra.{name}")
         body[name] = value
-    return as_written(body, request.written)
+    of_chat = request.origin is None or request.origin.api == "chat"
+    return as_written(body, request.written if of_chat else b"")
 
 
 # ------------------------------------------------------------------------------------------------------------ settings

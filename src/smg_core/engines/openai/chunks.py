@@ -124,11 +124,15 @@ class ThoughtWire(Struct, gc=False):
 
 
 class UsageWire(Struct, gc=False):
+    """Counts; `prompt_cache_hit_tokens` is DeepSeek's word."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: CachedWire | None = None
     completion_tokens_details: ThoughtWire | None = None
     reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
 
 
 class ErrorWire(Struct, gc=False):
@@ -139,12 +143,19 @@ class ErrorWire(Struct, gc=False):
     code: int | str | None = None
 
 
+class GroqWire(Struct, gc=False):
+    """Groq's own part of a chunk."""
+
+    usage: UsageWire | None = None
+
+
 class Chunk(Struct, gc=False):
     """One event of a stream. An error may come in place of choices, in an envelope, as plain text, or (`object` says so) bare."""
 
     object: str | None = None
     choices: list[ChoiceWire] | None = None
     usage: UsageWire | None = None
+    x_groq: GroqWire | None = None
     error: ErrorWire | str | None = None
     message: str | None = None
     type: str | None = None

@@ -464,6 +464,8 @@ class ChatDecoder:
             raise error_from_event(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
         if chunk.usage is not None:
             self._usage = chunk.usage
+        elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
+            self._usage = chunk.x_groq.usage
         for choice in chunk.choices or ():
             index = choice.index or 0
             if not 0 <= index < len(self._choices):
@@ -557,11 +559,13 @@ def _raw(token: str, values: Sequence[int] | None) -> bytes:
 def _usage(wire: UsageWire) -> Usage:
     prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
-    completion = told_count(wire.completion_tokens)
+    completion, thoughts = told_count(wire.completion_tokens), told_count(thought or wire.reasoning_tokens)
+    if thoughts and wire.total_tokens == told_count(wire.prompt_tokens) + completion + thoughts:
+        completion += thoughts  # a server that counts them beside the completion
     return Usage(
         told_count(wire.prompt_tokens),
         completion,
-        told_count(prompt.cached_tokens),
-        min(completion, told_count(thought or wire.reasoning_tokens)),
+        told_count(prompt.cached_tokens or wire.prompt_cache_hit_tokens),
+        min(completion, thoughts),
         told_count(prompt.cache_write_tokens),
     )

@@ -51,14 +51,14 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written"},
+    | {"max_tool_calls", "session_key", "home", "deadline_s", "size", "transcription", "written"},
     ReasoningSettings: frozenset({"visible", "keep", "adaptive", "between_tools"}),
     Message: frozenset({"id", "status", "phase"}),
     Image: frozenset({"cache"}),
     Audio: frozenset({"cache"}),
     Video: frozenset({"cache"}),
     File: frozenset({"cache"}),
-    Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
+    Reasoning: frozenset({"id", "summary", "seal", "visible", "cache", "carried"}),
     Refusal: frozenset({"cache"}),
     ToolCall: frozenset({"item_id", "cache"}),
     ToolResult: frozenset({"name", "value", "cache", "is_error"}),

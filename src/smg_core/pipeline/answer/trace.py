@@ -56,6 +56,7 @@ NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
 
 
 _NOTHING = Outgoing()
+_NO_LOSSES: Mapping[str, str] = {}
 
 
 def _nothing() -> Outgoing:
@@ -69,7 +70,8 @@ class Trace:
     own id for the request. `documents` are the texts of its documents that were read, None where it has none. `outgoing` says
     what the next call of an engine is sent of the trace that the request belongs to (`propagation`), whose id is `trace_id`;
     `content` takes the answer's texts where they are recorded there. `outrun`: another call has answered, so that a call which
-    ends now is not the one that ended last."""
+    ends now is not the one that ended last. `losses` names what of the request the provider that answers was not told, with
+    what was done in its place."""
 
     __slots__ = (
         "_reporters",
@@ -79,6 +81,7 @@ class Trace:
         "documents",
         "ended",
         "first",
+        "losses",
         "moments",
         "outgoing",
         "outrun",
@@ -109,6 +112,7 @@ class Trace:
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
         self.stream = self.outrun = False
+        self.losses: Mapping[str, str] = _NO_LOSSES
         observers = observer if isinstance(observer, Observers) else Observers(observer)
         self._reporters: Mapping[type, tuple[Reporter, ...]] = observers.reporters
 

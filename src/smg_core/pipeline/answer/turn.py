@@ -14,14 +14,19 @@ from smg_core.errors import SmgError
 from smg_core.events import (
     Event,
     Finished,
+    OpaqueBlock,
     ReasoningDelta,
+    ReasoningEnd,
     TextDelta,
+    TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
 from smg_core.pipeline.answer.attempt import AnyReader
+from smg_core.request import Opaque, Part, Reasoning, Text, ToolCall
+from smg_core.sealing.reasoning import CARRIED
 
 __all__ = ["CalledTool", "Transcript", "Turn", "TurnOutput"]
 
@@ -40,11 +45,13 @@ class CalledTool:
 
 @attrs.frozen
 class TurnOutput:
-    """The complete output of one choice."""
+    """The complete output of one choice. `parts` are all of it in order, where some of them are an outside provider's, which
+    wants them back so; else there are none."""
 
     text: str = ""
     reasoning: str = ""
     calls: tuple[CalledTool, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 class Turn(Struct, frozen=True):
@@ -82,14 +89,17 @@ class Turn(Struct, frozen=True):
 
 
 class _Choice:
-    """One choice of a transcript."""
+    """One choice of a transcript. `blocks` are its parts in order, the last of which may be open; `carried`: some of them are
+    what a provider wants back."""
 
-    __slots__ = ("calls", "reasoning", "text")
+    __slots__ = ("blocks", "calls", "carried", "reasoning", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.reasoning: list[str] = []
         self.calls: dict[int, tuple[ToolCallStart, list[str], bool]] = {}
+        self.blocks: list[Part | ToolCallStart] = []
+        self.carried = False
 
     def whole(self) -> TurnOutput:
         return TurnOutput(
@@ -99,7 +109,26 @@ class _Choice:
                 CalledTool(number, start.id, start.name, "".join(arguments), complete)
                 for number, (start, arguments, complete) in self.calls.items()
             ),
+            tuple(self._part(each) for each in self.blocks) if self.carried else (),
         )
+
+    def _part(self, block: Part | ToolCallStart) -> Part:
+        if not isinstance(block, ToolCallStart):
+            return block
+        return ToolCall(block.id, block.name, "".join(self.calls[block.call][1]) or "{}")
+
+    def end_text(self) -> None:
+        """The open text is complete."""
+        before = sum(len(each.text) for each in self.blocks if isinstance(each, Text))
+        if said := "".join(self.text)[before:]:
+            self.blocks.append(Text(said))
+
+    def end_reasoning(self, event: ReasoningEnd) -> None:
+        """The open reasoning is complete, with what a provider wants back of it."""
+        self.carried = self.carried or event.carried
+        before = sum(len(each.text) for each in self.blocks if isinstance(each, Reasoning))
+        seal = event.seal if event.carried else None
+        self.blocks.append(Reasoning("".join(self.reasoning)[before:], seal=seal))
 
 
 class Transcript:
@@ -115,8 +144,16 @@ class Transcript:
                     self._of(event.index).text.append(event.text)
                 case ReasoningDelta():
                     self._of(event.index).reasoning.append(event.text)
+                case TextEnd():
+                    self._of(event.index).end_text()
+                case ReasoningEnd():
+                    self._of(event.index).end_reasoning(event)
+                case OpaqueBlock() if event.kind == CARRIED:
+                    self._of(event.index).blocks.append(Opaque(event.kind, event.payload))
+                    self._of(event.index).carried = True
                 case ToolCallStart():
                     self._of(event.index).calls[event.call] = (event, [], False)
+                    self._of(event.index).blocks.append(event)
                 case ToolCallDelta():
                     self._of(event.index).calls[event.call][1].append(event.arguments)
                 case ToolCallEnd():

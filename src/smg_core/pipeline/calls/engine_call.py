@@ -54,6 +54,7 @@ class EngineCall:
         self._answer = run.answer
         reader = self._reader()
         run.calls += 1
+        self._trace = run.trace
         self.outgoing = run.trace.outgoing()
         request_id = step.prompted.request.id
         # engines refuse an id that they have seen
@@ -141,9 +142,12 @@ class EngineCall:
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # `takes_ids` says which of the two it is
             asked, lora = replace(fit.request, id=self.id), lora_at(self.step.chosen, self.step.prompted.model.adapter)
             metadata = self.outgoing.metadata
-            return await self._chat.begin(
+            call = await self._chat.begin(
                 chat, asked, self.attempt, metadata=metadata, connect_timeout=connect_timeout, lora=lora
             )
+            if losses := getattr(call, "losses", None):  # of providers alone
+                self._trace.losses = {**self._trace.losses, **losses}
+            return call
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
             request = replace(request, multimodal=await self._media(self.step.chosen))

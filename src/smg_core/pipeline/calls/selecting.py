@@ -280,12 +280,15 @@ class Selecting:
         doubted: frozenset[str] = frozenset(),
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
-        of handing it over; `doubted` are the names of those that it takes only where there is no other."""
+        of handing it over; `doubted` are the names of those that it takes only where there is no other. A session's worker is the
+        only candidate where it is one."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
         if doubted:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
+        if request.home:
+            candidates = tuple(each for each in candidates if each.name == request.home) or candidates
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model

@@ -25,7 +25,7 @@ from smg_core.request import GenerationRequest, HostedTool, ReasoningSettings, T
 from smg_parsers import Family, Parser, UnknownModelFamily
 from smg_parsers.families.models import family as family_named
 from smg_parsers.families.reasoning import left_at
-from smg_parsers.parser import random_call_id
+from smg_parsers.pieces.call_ids import random_call_id
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 

@@ -1,5 +1,8 @@
 """What flows share that compact a conversation: its size, the request for a summary, and whether that was cut off."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from msgspec.structs import replace
 
 from smg_core.errors import PromptTooLong, UnsupportedParameter
@@ -7,8 +10,10 @@ from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.steps import Flow, Prepare, ask
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolChoice
 
-__all__ = ["prompt_size", "summarizing", "was_cut"]
+__all__ = ["Shorten", "prompt_size", "summarizing", "was_cut"]
 
+Shorten: TypeAlias = Callable[[tuple[Message, ...], PromptTooLong], tuple[Message, ...] | None]
+"""The messages without the oldest of them, where the prompt of all is too long as the error says; None where none can go."""
 
 _SUMMARIZE = (
     "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "

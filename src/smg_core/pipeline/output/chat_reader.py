@@ -34,6 +34,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.pipeline.prompt.conformance import Check, Conformance, OnViolation
+from smg_core.sealing.reasoning import CARRIED
 from smg_parsers.json_text.free_text import FreeTextReader
 
 __all__ = ["ChatPlan", "ChatReader"]
@@ -42,7 +43,8 @@ __all__ = ["ChatPlan", "ChatReader"]
 class ChatPlan(Struct, frozen=True, eq=False):
     """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
     passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
-    function. `stop` are the client's stop strings; `check`, `on_violation` and `seal` as in `OutputPlan`."""
+    function. `stop` are the client's stop strings; `check`, `on_violation` and `seal` as in `OutputPlan`. `carry` seals what an
+    outside provider wants back of its reasoning; `told_apart`: the API has no seals of its own, so it is told as a block."""
 
     choices: int = 1
     stop: tuple[str, ...] = ()
@@ -52,6 +54,8 @@ class ChatPlan(Struct, frozen=True, eq=False):
     check: Check | None = None
     on_violation: OnViolation = "report"
     seal: Callable[[str], bytes] | None = None
+    carry: Callable[[bytes], bytes] | None = None
+    told_apart: bool = False
 
 
 _CALLS = (ToolCallStart, ToolCallDelta, ToolCallEnd)
@@ -108,10 +112,23 @@ class _Choice:
         else:
             if isinstance(event, ReasoningDelta | RefusalDelta | OpaqueBlock | HostedStart):
                 self._accompanied = True
+            carry, original = self._plan.carry, event.seal if isinstance(event, ReasoningEnd) else None
+            if carry is not None and original is not None:
+                self._carried(carry(original), events)
+                return
             if self._plan.seal is not None:
                 event = self._sealed(event, self._plan.seal)
             self._note(event)
             events.append(event)
+
+    def _carried(self, token: bytes, events: list[Event]) -> None:
+        """The end of reasoning whose provider wants an original back, which `token` is the seal of."""
+        self._thought.clear()
+        self._open = None
+        if self._plan.told_apart:
+            events += (ReasoningEnd(self._index), OpaqueBlock(self._index, CARRIED, token))
+        else:
+            events.append(ReasoningEnd(self._index, token, carried=True))
 
     def _sealed(self, event: Event, seal: Callable[[str], bytes]) -> Event:
         """The event; the end of reasoning with its seal."""

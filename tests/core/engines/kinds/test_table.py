@@ -12,6 +12,7 @@ from tests.engine_kinds import DIALECTS, HTTP_DIALECTS
 from smg_core.engines.kinds.grpc import GRPC_KINDS, grpc_kind
 from smg_core.engines.kinds.http import HTTP_KINDS
 from smg_core.engines.kinds.kind import EngineKind, EnginePlace
+from smg_core.engines.kinds.providers import PROVIDER_KINDS
 from smg_core.engines.kinds.table import ENGINE_KINDS, UnknownDialect, check_place, kind, kind_names, kinds_at
 
 PACKAGE = """
@@ -57,7 +58,7 @@ def test_each_built_in_dialect_has_a_codec_of_its_name_and_packs_the_media_that_
 
 
 def test_no_two_built_in_kinds_have_one_name() -> None:
-    assert list(ENGINE_KINDS) == [each.name for each in (*GRPC_KINDS, *HTTP_KINDS)]
+    assert list(ENGINE_KINDS) == [each.name for each in (*GRPC_KINDS, *HTTP_KINDS, *PROVIDER_KINDS)]
 
 
 def test_an_installed_package_adds_kinds_which_are_tried_after_the_built_in_ones(installed: None) -> None:
@@ -142,7 +143,7 @@ def test_a_kind_that_is_never_assumed_has_to_be_named(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", [*DIALECTS, *HTTP_DIALECTS, "openai", "openai-strict"])
 def test_a_kind_is_refused_at_urls_of_others_which_are_told_their_own(name: str) -> None:
-    url, others = ("http://x", HTTP_KINDS) if name in DIALECTS else ("grpc://x:1", GRPC_KINDS)
+    url, others = ("http://x", (*HTTP_KINDS, *PROVIDER_KINDS)) if name in DIALECTS else ("grpc://x:1", GRPC_KINDS)
     known = ", ".join(("auto", *(each.name for each in others)))
     with pytest.raises(UnknownDialect, match=f"no dialect '{name}' at {url[:4]}:// URLs; there are {known}$"):
         named(url, dialect=name)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.parsers.examples import EXAMPLES, WEATHER
 from tests.parsers.writers import WRITERS, Call, Segment, calls, reasoning, text
 
 import smg_simulator
@@ -601,3 +602,32 @@ def test_a_call_that_a_stop_string_cuts_anywhere_is_whole_or_not_valid_whatever_
         assert (finished.reason, finished.matched) == ("stop", "HALT"), (most, events)
         assert finished.cut is (ends == [False]), (most, events)
         assert ends != [True] or json.loads(written) == FILE, (most, events)
+
+
+def in_one(events: list[Event]) -> list[Event]:
+    """The events with deltas that follow one another joined; ids of calls are as good as any other."""
+    found: list[Event] = []
+    for each in events:
+        before = found[-1] if found else None
+        if isinstance(each, ToolCallDelta) and isinstance(before, ToolCallDelta):
+            found[-1] = replace(before, arguments=before.arguments + each.arguments)
+        elif isinstance(each, TextDelta | ReasoningDelta) and type(before) is type(each):
+            found[-1] = replace(before, text=before.text + each.text)
+        else:
+            found.append(replace(each, id="") if isinstance(each, ToolCallStart) else each)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@pytest.mark.parametrize("in_reasoning", [False, True])
+def test_an_answer_in_one_piece_is_read_as_its_tokens_are_one_by_one(name: str, in_reasoning: bool) -> None:
+    (opens, closes), call = EXAMPLES[name]
+    said = f"{opens}a \u6f22\u5b57 thought{closes} Sure, a < b:\n{call} and \U0001f600 more {opens}"
+
+    def parser() -> OutputParser:
+        return Parser.for_family(name, tools=[WEATHER], in_reasoning=in_reasoning)
+
+    ids = ids_of(said)
+    alone = run(plan(parser=parser), [*(EngineOutput(ids=[each]) for each in ids), EngineOutput(finish="stop")])
+    for outputs in ([EngineOutput(ids=ids, finish="stop")], [EngineOutput(ids=ids), EngineOutput(finish="stop")]):
+        assert in_one(run(plan(parser=parser), outputs)) == in_one(alone)

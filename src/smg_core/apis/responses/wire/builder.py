@@ -307,14 +307,20 @@ class ResponseBuilder:
         self._delta(kind, event.text, self._prefix)
 
     def reasoning_end(self, event: ReasoningEnd) -> None:
+        # What a provider wants back is told whether the client has asked for seals or not: it is of no use without.
+        seal = event.seal if self._request.seals or event.carried else None
+        if self._open is None and seal is not None:
+            self._add("reasoning", "rs_", summary=[], encrypted_content=None)  # of which there is no text
         if self._open is None or self._kind != "reasoning":
             return
-        if event.seal is not None and self._request.seals:
-            self._open["encrypted_content"] = event.seal.decode()
+        if seal is not None:
+            self._open["encrypted_content"] = seal.decode()
         self._close()
 
     def _close_reasoning(self, item: JsonObject) -> None:
         text = "".join(self._texts)
+        if not text:
+            return
         if self._request.summarized:
             where = self._at(summary_index=0)
             self._event("response.reasoning_summary_text.done", **where, text=text)

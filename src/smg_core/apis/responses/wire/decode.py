@@ -168,6 +168,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
         raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
     generation = GenerationRequest(
         id=incoming.request_id,
+        written=incoming.kept_body,
         model=wire.model,
         response_format=read_format(wire.text.format if wire.text else None, limits, size),
         sampling=_sampling(wire, limits),

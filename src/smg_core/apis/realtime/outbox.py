@@ -1,0 +1,64 @@
+"""What waits for the client of one session, in the order in which it was said (edge).
+
+Lines are put in by plain calls, so that a response that is given up loses none of its lines, and leave in a task that exists only
+while some wait. Over `most` bytes whoever puts more in waits, which pauses an engine, or the reading of events. A client that
+reads nothing is the server's to close. Above: the connection. Below: the WebSocket.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from smg_core.http.websocket import WebSocket
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """The lines for one client."""
+
+    def __init__(self, socket: WebSocket, most: int) -> None:
+        self._socket = socket
+        self._most = most
+        self._lines: deque[bytes] = deque()
+        self._waiting = 0
+        self._writer: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def put(self, lines: Iterable[bytes]) -> int:
+        """Send these lines behind those that wait; returns their bytes."""
+        size = 0
+        for line in lines:
+            self._lines.append(line)
+            size += len(line)
+        self._waiting += size
+        if self._waiting > self._most:
+            self._room.clear()
+        if size and self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        return size
+
+    async def room(self) -> None:
+        """Wait until no more than `most` bytes wait."""
+        await self._room.wait()
+
+    async def send(self, text: str) -> int:
+        """Send a line, and return its bytes once all that waits has left."""
+        size = self.put([text.encode()])
+        while self._writer is not None:
+            await asyncio.wait([self._writer])
+        return size
+
+    async def _write(self) -> None:
+        """Write what waits. When this ends there is no writer any more: a line that comes later begins another."""
+        try:
+            while self._lines:
+                line = self._lines.popleft()
+                await self._socket.send(line.decode())
+                self._waiting -= len(line)
+                if self._waiting <= self._most:
+                    self._room.set()
+        finally:
+            self._writer = None
+            self._room.set()

@@ -1,0 +1,103 @@
+"""The routes of the Realtime API (edge): sessions over a WebSocket.
+
+What answers them is loaded with the first connection. Above: apis.ALL. Below: the connection.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from importlib import import_module
+
+from smg_core.apis.realtime.wire.beta import beta_refused
+from smg_core.errors import NotImplementedHere
+from smg_core.http.endpoint import Endpoint, Handler
+from smg_core.http.envelopes import EnvelopeRule
+from smg_core.http.exchange import Exchange
+from smg_core.http.routes import WEBSOCKET, Route
+from smg_core.json_types import JsonObject
+from smg_core.serving.services import Services
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec
+from smg_core.wire.errors import openai_error
+from smg_core.wire.operation import Operation, OperationResponse
+
+__all__ = ["SPEC"]
+
+
+_SECRETS_OPERATION = Operation(
+    "createRealtimeClientSecret",
+    "A short-lived credential with which a browser may open Realtime sessions, with settings that are chosen here.",
+    "realtime",
+    JsonObject,
+    (OperationResponse(200, "The secret, when it expires, and the settings of its sessions.", JsonObject),),
+    {"whole": {"session": {"type": "realtime", "model": "MODEL"}}},
+)
+
+
+class _Late:
+    """A handler of this name in this module, which is loaded when it is first called."""
+
+    def __init__(self, services: Services, module: str, name: str) -> None:
+        self._services = services
+        self._module, self._name = module, name
+        self._made: Handler | None = None
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if self._made is None:
+            module = await asyncio.to_thread(import_module, f"smg_core.apis.realtime.{self._module}")
+            self._made = getattr(module, self._name)(self._services)
+        await self._made(exchange)
+
+
+async def _beta(exchange: Exchange) -> None:
+    """What only the beta of this API had."""
+    raise beta_refused()
+
+
+async def _no_calls(exchange: Exchange) -> None:
+    """Calls by WebRTC, which need a part that is not here."""
+    raise NotImplementedHere(
+        "This server takes no calls by WebRTC; open a session by a WebSocket at /v1/realtime.", code="unsupported"
+    )
+
+
+async def _no_sip(exchange: Exchange) -> None:
+    """What is done with a call that came in by SIP."""
+    raise NotImplementedHere("This server takes no calls by SIP, so there is none to answer.", code="unsupported")
+
+
+async def _no_translations(exchange: Exchange) -> None:
+    """Sessions that translate."""
+    raise NotImplementedHere("This server has no sessions that translate.", code="unsupported")
+
+
+_REFUSED: Sequence[tuple[str, str, Handler]] = (
+    ("POST", "/v1/realtime/sessions", _beta),
+    ("POST", "/v1/realtime/transcription_sessions", _beta),
+    ("POST", "/v1/realtime/calls", _no_calls),
+    ("POST", "/v1/realtime/calls/{call_id}/hangup", _no_calls),
+    ("POST", "/v1/realtime/calls/{call_id}/accept", _no_sip),
+    ("POST", "/v1/realtime/calls/{call_id}/reject", _no_sip),
+    ("POST", "/v1/realtime/calls/{call_id}/refer", _no_sip),
+    ("POST", "/v1/realtime/translations/client_secrets", _no_translations),
+    (WEBSOCKET, "/v1/realtime/translations", _no_translations),
+)
+"""Routes of the vendor's API that are refused by name."""
+
+
+def realtime_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
+    """The routes of Realtime."""
+    services = context.services
+    sessions, secrets = _Late(services, "socket", "RealtimeSocket"), _Late(services, "secrets", "ClientSecretsHandler")
+    made = Endpoint(secrets, "realtime", reads_json=True, about=_SECRETS_OPERATION)
+    return (
+        Route(WEBSOCKET, "/v1/realtime", Endpoint(sessions, "realtime")),
+        Route("POST", "/v1/realtime/client_secrets", made),
+        *(Route(method, path, Endpoint(refused, "realtime")) for method, path, refused in _REFUSED),
+    )
+
+
+SPEC = ApiSpec(
+    (ApiName("realtime"),),
+    {"realtime": "Realtime: sessions over a WebSocket"},
+    realtime_routes,
+    (EnvelopeRule("/v1/realtime", openai_error),),
+)

@@ -1,0 +1,143 @@
+"""Messages of Anthropic's models by InvokeModel, as a `WireFormat`: the body of Messages over AWS's event stream.
+
+Decides what differs from Messages elsewhere: the model is in the path, the version and the betas are in the body, and each
+message of the stream has one event in base64. Pure. Above: the rows of kinds. Below: the format of Messages, answer, refusals.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.openai.asking import AnswerDecoder
+from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.anthropic.format import MessagesFormat
+from smg_core.engines.vendors.bedrock.answer import BEDROCK_STREAM, BedrockAnswer
+from smg_core.engines.vendors.bedrock.converse import model_path
+from smg_core.engines.vendors.bedrock.event_stream import EventMessage
+from smg_core.engines.vendors.bedrock.refusals import error_of_reply
+from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.errors import EngineGarbled, InternalError, SmgError
+from smg_core.events import Event
+from smg_core.request import GenerationRequest
+
+__all__ = ["InvokeMessagesFormat"]
+
+_VERSION = "bedrock-2023-05-31"
+_IN_PATH = frozenset({"model", "stream"})
+KNOWN_BETAS = frozenset(
+    {
+        *("context-1m-2025-08-07", "context-management-2025-06-27", "computer-use-2024-10-22"),
+        *("computer-use-2025-01-24", "computer-use-2025-11-24", "dev-full-thinking-2025-05-14"),
+        *("fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", "output-128k-2025-02-19"),
+        *("token-efficient-tools-2025-02-19", "tool-examples-2025-10-29", "tool-search-tool-2025-10-19"),
+    }
+)
+"""Betas of Messages that Bedrock knows; it refuses a request with any other one."""
+
+
+class _Chunk(Struct):
+    bytes: str = ""
+
+
+class _Counted(Struct, rename="camel"):
+    input_tokens: int
+
+
+class InvokeMessagesFormat:
+    """Messages, for one of Anthropic's models on Bedrock."""
+
+    provider = "bedrock"
+    usual_path = ""
+
+    def __init__(self) -> None:
+        self._messages = MessagesFormat()
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What can be asked of it."""
+        return self._messages.facts
+
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+        """A generation."""
+        made = self._messages.ask(request, model, limits)
+        if made.decoder is None:
+            raise InternalError("The request has no reader for its answer.")
+        body, losses = _invoked(made)
+        decoder = _Invoked(made.decoder, limits)
+        return ProviderCall(
+            f"{model_path(model)}/invoke-with-response-stream", body, decoder, (), losses, BEDROCK_STREAM
+        )
+
+    def count(self, request: GenerationRequest, model: str) -> ProviderCall:
+        """The question how many tokens its prompt has: the body itself is what is asked about."""
+        body, _ = _invoked(self._messages.ask(request, model, EnginesConfig()))
+        asked = {"input": {"invokeModel": {"body": base64.b64encode(body).decode()}}}
+        return ProviderCall(f"{model_path(model)}/count-tokens", msgspec.json.encode(asked))
+
+    def counted(self, body: bytes) -> int:
+        """The answer to it."""
+        try:
+            return msgspec.json.decode(body, type=_Counted).input_tokens
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise EngineGarbled("The provider's count of tokens cannot be read.", detail=str(error)) from None
+
+    def about(self, model: str) -> None:
+        """None: what models are is told by another service, with other rights."""
+        return
+
+    def described(self, body: bytes) -> DescribedModel:
+        """Nothing is asked, so nothing is told."""
+        raise EngineGarbled("The provider was not asked what the model is.")
+
+    def refusal(self, reply: HttpReply) -> SmgError:
+        """The error of an answer whose status is not 200."""
+        return error_of_reply(reply)
+
+
+def _invoked(made: ProviderCall) -> tuple[bytes, Mapping[str, str]]:
+    """The body of Messages as InvokeModel takes it, with all other values as they were written, and what is lost."""
+    fields = msgspec.json.decode(made.body, type=dict[str, msgspec.Raw])
+    kept = {name: value for name, value in fields.items() if name not in _IN_PATH}
+    losses = dict(made.losses)
+    kept["anthropic_version"] = msgspec.Raw(msgspec.json.encode(_VERSION))
+    asked = next((value for name, value in made.headers if name == "anthropic-beta"), "")
+    betas = [each for each in asked.split(",") if each]
+    known = [each for each in betas if each in KNOWN_BETAS]
+    if len(known) < len(betas):
+        losses["betas"] = "those that Bedrock knows"
+    if known:
+        kept["anthropic_beta"] = msgspec.Raw(msgspec.json.encode(known))
+    return msgspec.json.encode(kept), losses
+
+
+class _Invoked(BedrockAnswer):
+    """Reads messages that each have one event of Messages, which `inner` reads."""
+
+    def __init__(self, inner: AnswerDecoder, limits: EnginesConfig) -> None:
+        super().__init__(limits)
+        self._inner = inner
+
+    @property
+    def finished(self) -> bool:
+        return self._inner.finished
+
+    def _message(self, message: EventMessage, events: list[Event]) -> None:
+        if message.text(":event-type") != "chunk":
+            return
+        try:
+            event = base64.b64decode(msgspec.json.decode(message.payload, type=_Chunk).bytes)
+        except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error) as error:
+            raise EngineGarbled(
+                "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
+            ) from None
+        events += self._inner.feed(b"data: " + event + b"\n\n")
+        self.done, self.error = self._inner.done, self._inner.error
+
+    def fail(self, error: SmgError) -> list[Event]:
+        self.error = error
+        return self._inner.fail(error) if self._inner.error is None else []

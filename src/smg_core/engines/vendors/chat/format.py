@@ -1,0 +1,98 @@
+"""Chat Completions of one provider as a `WireFormat`, and Azure's addresses of it.
+
+Pure but for the field that the provider was seen to write reasoning in. Above: the rows of kinds. Below: body, profiles,
+refusals.
+"""
+
+from urllib.parse import quote, urlencode
+
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.openai.asking import AnswerDecoder
+from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.chat.body import write_chat
+from smg_core.engines.vendors.chat.own_names import OwnNames
+from smg_core.engines.vendors.chat.profiles import ChatProfile
+from smg_core.engines.vendors.chat.refusals import chat_refusal
+from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_names import SentNames
+from smg_core.errors import EngineGarbled, SmgError
+from smg_core.origin import Origin
+from smg_core.request import GenerationRequest
+
+__all__ = ["ChatFormat"]
+
+_NAME_LENGTH = 64
+
+
+class ChatFormat:
+    """Chat Completions as `profile` has it. With `api_version` it lies where Azure's older addresses are: below each deployment,
+    which is then the model."""
+
+    def __init__(self, profile: ChatProfile, api_version: str = "") -> None:
+        self.provider = profile.name
+        self.usual_path = "" if api_version else profile.path
+        self._profile = profile
+        self._api_version = api_version
+        self._learnt: set[str] = set()
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What can be asked of it; what is refused besides is refused by name when it is asked."""
+        takes = self._profile.takes
+        constraints = {"json_object"} | ({"json_schema"} if self._profile.json_schema else set())
+        return EngineFacts(
+            dialect=self._profile.name,
+            takes_ids=False,
+            transport="http",
+            n="n" in takes,
+            min_tokens=False,
+            seed="seed" in takes,
+            logit_bias="logit_bias" in takes,
+            stop_token_ids=False,
+            constraints=frozenset(constraints),
+            logprobs="logprobs" in takes,
+            prompt_logprobs=False,
+            cache_salt=False,
+            custom_tools=not self._profile.extras,
+            loads=False,
+            kv_events=False,
+        )
+
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+        """A generation."""
+        losses, names = Losses(), SentNames(_NAME_LENGTH)
+        body = write_chat(request, model, self._profile, names, losses)
+        calls = (request.origin or Origin("")).calls
+        decoder: AnswerDecoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        if names.changed:
+            decoder = OwnNames(decoder, names)
+        return ProviderCall(self._path(model), body, decoder, losses=losses.found)
+
+    def _path(self, model: str) -> str:
+        if not self._api_version:
+            return "/chat/completions"
+        query = urlencode({"api-version": self._api_version})
+        return f"/openai/deployments/{quote(model, safe='')}/chat/completions?{query}"
+
+    def count(self, request: GenerationRequest, model: str) -> None:
+        """None: these APIs count for nobody."""
+        return
+
+    def counted(self, body: bytes) -> int:
+        """Nothing is asked, so nothing is told."""
+        raise EngineGarbled("The provider was not asked to count.")
+
+    def about(self, model: str) -> None:
+        """None: not all of them say what a model is, and Azure does not list deployments."""
+        return
+
+    def described(self, body: bytes) -> DescribedModel:
+        """Nothing is asked, so nothing is told."""
+        raise EngineGarbled("The provider was not asked what the model is.")
+
+    def refusal(self, reply: HttpReply) -> SmgError:
+        """The error of an answer whose status is not 200."""
+        return chat_refusal(reply, self.provider)

@@ -1,0 +1,86 @@
+"""A client's own bytes in the body that a provider of the same API is sent.
+
+Decides which of them: each field of which the gateway would say the same in other words. Where that holds for all, the body is
+the client's to the byte but for what is put in place of single values: the provider's name of the model, and that the answer is
+a stream. So whatever a client wrote that the gateway does not change reaches the provider as it was written, and nothing that the
+gateway does is undone. Pure. Above: the bodies of formats. Below: nothing.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from smg_core.engines.vendors.provider_json import ProviderJson
+
+__all__ = ["ABSENT", "as_sent"]
+
+_VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BLANK = re.compile(rb"[\s,:]*")
+ABSENT = object()
+"""What a field says that says as much as no such field."""
+
+
+def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], object], ours: frozenset[str]) -> bytes:
+    """`body` as JSON, with the client's bytes of every field of `written`, a JSON object, that means the same. `meant` is what a
+    field's value means in the words of the gateway, ABSENT where it is as if it were not there. Fields in `ours` are the
+    gateway's to say: they leave the rest as it was written. Nothing of `written` is used where an object has a name twice."""
+    if not written or _repeats_a_name(written):
+        return msgspec.json.encode(body)
+    theirs = _VALUES.decode(written)
+    plain: Mapping[str, object] = msgspec.json.decode(msgspec.json.encode(body))
+    same = {
+        name: raw
+        for name, raw in theirs.items()
+        if name not in ours and meant(name, msgspec.json.decode(raw)) == plain.get(name, ABSENT)
+    }
+    kept = [name for name in theirs if name not in ours]
+    if len(same) == len(kept) and all(name in same or name in ours for name in plain):
+        said = {name: msgspec.json.encode(body[name]) for name in plain if name in ours}
+        return _spliced(written, theirs, {name: value for name, value in said.items() if theirs.get(name) != value})
+    rest = {name: value for name, value in body.items() if name not in theirs}
+    return msgspec.json.encode({name: same.get(name, body.get(name)) for name in theirs if name in body} | rest)
+
+
+def _spliced(written: bytes, theirs: Mapping[str, msgspec.Raw], said: Mapping[str, bytes]) -> bytes:
+    """`written` with the values that are `said` in place of those that stand there; new fields come last."""
+    made: list[bytes] = []
+    begin, at = 0, written.index(b"{") + 1
+    for name, raw in theirs.items():
+        at = _after_blank(written, at)
+        at = _after_blank(written, _after_text(written, at))
+        if name in said:
+            made += (written[begin:at], said[name])
+            begin = at + len(bytes(raw))
+        at += len(bytes(raw))
+    close = written.rindex(b"}")
+    made.append(written[begin:close])
+    new = [msgspec.json.encode(name) + b":" + value for name, value in said.items() if name not in theirs]
+    if new:
+        made.append((b"," if theirs else b"") + b",".join(new))
+    return b"".join((*made, written[close:]))
+
+
+def _after_blank(text: bytes, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return at if found is None else found.end()
+
+
+def _after_text(text: bytes, at: int) -> int:
+    """The place behind the string that begins at `at`."""
+    at += 1
+    while text[at : at + 1] != b'"':
+        at += 2 if text[at : at + 1] == b"\\" else 1
+    return at + 1
+
+
+def _repeats_a_name(written: bytes) -> bool:
+    found = False
+
+    def members(pairs: list[tuple[str, object]]) -> None:
+        nonlocal found
+        found = found or len({name for name, _ in pairs}) < len(pairs)
+
+    json.loads(written, object_pairs_hook=members)
+    return found

@@ -1,0 +1,299 @@
+"""Counts limits over all gateways of a mesh: each decides by what it knows of all, and takes only its part of what is left.
+
+Pure: the times are arguments. What others have charged is charged here too when it is heard: every gateway's counters are those
+of all. Between two words that all have heard, a gateway takes at most half of its part of what is left, so that what it does
+not know of yet finds room; where a whole part is less than one request, one is taken, and what that is too much is owed. On the
+smaller side of a split a limit is that side's share (`mesh.partition`). Above: the gateway's limits. Below: the counters of one
+process, the state of the mesh.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Literal
+
+import attrs
+import msgspec
+
+from smg_core.limits.calendar import QUARTER_S, window_at
+from smg_core.limits.counters import Counter, Instant, fullness
+from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
+from smg_core.limits.memory import MemoryCounters
+from smg_core.limits.rules import LimitRule
+from smg_core.mesh.state.counts import (
+    CountedWindow,
+    MemberCount,
+    counter_window,
+    estimate,
+    read_count,
+    read_counter_key,
+    written_count,
+    written_counter_key,
+)
+from smg_core.mesh.state.entries import MeshChange, Space, Writer
+from smg_core.mesh.state.node import Node, SideStanding
+
+__all__ = ["MeshCounters"]
+
+_PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
+"""For how long a gateway's requests at once count without a word of it, and how often it says so."""
+_TOLD = 512
+"""Counters that are told of in one period, those that were charged longest ago first."""
+
+
+_NEXT_ROUND_US = 200_000
+"""After how long all have heard of what was taken, about."""
+
+
+@attrs.define(eq=False)
+class _Own:
+    """What this gateway has charged of one scope: in the window of that number, and in the one before."""
+
+    rule: LimitRule
+    number: int
+    now: MemberCount = attrs.field(factory=MemberCount)
+    last: MemberCount = attrs.field(factory=MemberCount)
+    last_number: int = -1
+
+
+@attrs.define(eq=False)
+class _Round:
+    """What was taken of a scope since all have heard of this gateway last, of what was left then."""
+
+    left: int
+    taken: int = 0
+
+
+def _hashed(scope: str) -> bytes:
+    return blake2b(scope.encode(), digest_size=8).digest()
+
+
+class MeshCounters:
+    """Counters of one gateway of several. `held` counts here; `most` is how many scopes are told of. It is a part of the mesh."""
+
+    spaces = frozenset({Space.COUNTER, Space.LOAD})
+
+    def __init__(
+        self,
+        held: MemoryCounters,
+        zone: str,
+        guard: float,
+        partition: Literal["majority", "strict"],
+        most: int,
+    ) -> None:
+        self._held, self._zone, self._guard, self._partition, self._most = held, zone, guard, partition, most
+        self._own: OrderedDict[str, _Own] = OrderedDict()
+        self._scopes: dict[bytes, str] = {}
+        self._foreign: dict[bytes, dict[tuple[Writer, int], int]] = {}
+        self._rounds: dict[str, _Round] = {}
+        self._round_version = 0
+        self._dirty: OrderedDict[str, None] = OrderedDict()
+        self._standing = SideStanding(1, 1)
+        self._at = Instant(0, 0.0)
+        self._again_at = float("-inf")
+        self._heard_some = False
+        self.waits = 0
+
+    # ------------------------------------------------------------------------------------------------------------ counting
+
+    def look(self, claims: Sequence[LimitClaim]) -> list[Counter]:
+        """The counters that these claims are made of."""
+        return self._held.look(claims)
+
+    def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
+        """Charge all claims, or none and say why not."""
+        self._at = at
+        shared = self._shared(claims)
+        for claim in shared:
+            if claim.scope not in self._own:
+                self._begin(claim, at)
+        if self._standing.here > 1:
+            for claim in shared:
+                if not self._has_part(claim, at):
+                    self.waits += 1
+                    return LimitRefusal(claim, _NEXT_ROUND_US)
+        refusal = self._held.claim(shared, at)
+        if refusal is None:
+            for claim in shared:
+                self._charged(claim, claim.cost, at)
+        return refusal
+
+    def put_right(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
+        """Put right what the claims were charged at `taken_at`, to `costs`; they stay reserved."""
+        shared = self._shared(claims)
+        self._held.put_right(shared, costs, taken_at, at)
+        for claim, cost in zip(shared, costs, strict=True):
+            if cost != claim.cost:
+                self._corrected(claim, cost - claim.cost, taken_at, at)
+
+    settle = put_right
+    """The same, once the request has ended."""
+
+    def _shared(self, claims: Sequence[LimitClaim]) -> Sequence[LimitClaim]:
+        """The claims by the rules as they are on this side."""
+        here, whole = self._standing
+        if here >= whole or (self._partition == "majority" and self._standing.majority):
+            return claims
+        found = []
+        for each in claims:
+            rule = _part_of(each.rule, here, whole)
+            found.append(LimitClaim(rule, each.scope, min(each.cost, rule.capacity)))
+        return found
+
+    def _has_part(self, claim: LimitClaim, at: Instant) -> bool:
+        """Whether this gateway may take so much before all have heard of what it took."""
+        rule, now = claim.rule, self._rounds.get(claim.scope)
+        if now is None:
+            [state] = self._held.look([claim])
+            left = fullness(rule, state, in_window(rule, at, self._zone) if rule.calendar else at).remaining
+            now = self._rounds[claim.scope] = _Round(left)
+        here, whole = self._standing
+        part = max(now.left // (2 * here), min(now.left, int(self._guard * rule.capacity / whole)))
+        return not now.taken or now.taken + claim.cost <= part
+
+    def _begin(self, claim: LimitClaim, at: Instant) -> None:
+        """A scope is asked for that was not before: what others have charged of it is charged here."""
+        rule, scope = claim.rule, claim.scope
+        hashed = _hashed(scope)
+        self._own[scope] = _Own(rule, self._number(rule, at))
+        self._scopes[hashed] = scope
+        if len(self._own) > self._most:
+            oldest, _ = self._own.popitem(last=False)
+            self._scopes.pop(_hashed(oldest), None)
+            self._dirty.pop(oldest, None)
+            self._rounds.pop(oldest, None)
+        foreign = self._foreign.get(hashed)
+        if foreign:
+            self._add(rule, scope, self._sum(rule, foreign, at), at)
+
+    def _sum(self, rule: LimitRule, foreign: dict[tuple[Writer, int], int], at: Instant) -> int:
+        number = self._number(rule, at)
+        now = sum(used for (_, each), used in foreign.items() if each == number)
+        if not rule.width_us:
+            return now
+        last = sum(used for (_, each), used in foreign.items() if each == number - 1)
+        return estimate(now, last, counter_window(int(at.wall_s * 1_000_000), rule.width_us)[1], rule.width_us)
+
+    def _number(self, rule: LimitRule, at: Instant) -> int:
+        """The number of the window that a rule counts in."""
+        if rule.width_us:
+            return counter_window(int(at.wall_s * 1_000_000), rule.width_us)[0]
+        return window_at(rule.window, self._zone, int(at.wall_s) // QUARTER_S)[0] if rule.calendar else 0
+
+    def _add(self, rule: LimitRule, scope: str, more: int, at: Instant) -> None:
+        """Others have charged so much more, or have given it back."""
+        if more:
+            self._held.put_right([LimitClaim(rule, scope, 0)], [more], at, at)
+
+    def _charged(self, claim: LimitClaim, cost: int, at: Instant) -> None:
+        own, scope = self._own[claim.scope], claim.scope
+        self._turn(own, claim.rule, at)
+        own.now = MemberCount(own.now.charged + cost, own.now.refunded)
+        self._own.move_to_end(scope)
+        self._dirty[scope] = None
+        if scope in self._rounds:
+            self._rounds[scope].taken += cost
+
+    def _turn(self, own: _Own, rule: LimitRule, at: Instant) -> None:
+        own.rule = rule
+        number = self._number(rule, at)
+        if number != own.number:
+            own.last, own.last_number = own.now, own.number
+            own.now, own.number = MemberCount(), number
+
+    def _corrected(self, claim: LimitClaim, more: int, taken_at: Instant, at: Instant) -> None:
+        own = self._own.get(claim.scope)
+        if own is None:
+            return
+        self._turn(own, claim.rule, at)
+        number = self._number(claim.rule, taken_at)
+        up, down = max(0, more), max(0, -more)
+        if number == own.number:
+            own.now = MemberCount(own.now.charged + up, own.now.refunded + down)
+        elif number == own.last_number:
+            own.last = MemberCount(own.last.charged + up, own.last.refunded + down)
+        self._dirty[claim.scope] = None
+
+    # ---------------------------------------------------------------------------------------------------------- the mesh
+
+    def stands(self, standing: SideStanding, now: float) -> None:
+        """Others have come or gone."""
+        if standing != self._standing:
+            self._standing = standing
+            self._rounds.clear()
+
+    def tell(self, node: Node, now: float) -> None:
+        """Say what was charged here, and begin a new round once all have heard of the last one."""
+        if self._heard_some:
+            self._heard_some = False
+            node.answer_soon()
+        for scope in list(self._dirty)[:_TOLD]:
+            del self._dirty[scope]
+            own = self._own.get(scope)
+            if own is not None:
+                self._say(node, scope, own, now)
+        if self._rounds and not self._round_version:
+            self._round_version = node.replica.version
+        if self._round_version and node.all_know >= self._round_version:
+            self._rounds.clear()
+            self._round_version = 0
+        if now >= self._again_at:
+            self._again_at = now + _PLACES_AGAIN_S
+            self._dirty |= {scope: None for scope, own in self._own.items() if _is_places(own.rule) and own.now.used}
+
+    def _say(self, node: Node, scope: str, own: _Own, now: float) -> None:
+        hashed = _hashed(scope)
+        space = Space.LOAD if _is_places(own.rule) else Space.COUNTER
+        key = written_counter_key(CountedWindow(hashed, own.number))
+        node.put(space, key, written_count(own.now), self._lasts_s(own.rule, own.number), now)
+        if own.last_number >= 0 and own.rule.width_us:
+            key = written_counter_key(CountedWindow(hashed, own.last_number))
+            node.put(space, key, written_count(own.last), self._lasts_s(own.rule, own.last_number), now)
+
+    def _lasts_s(self, rule: LimitRule, number: int) -> float:
+        """For how long a count matters: to the end of the next window, of the calendar's own, or until the next word."""
+        if rule.width_us:
+            ends = (number + 2) * rule.width_us / 1_000_000
+        elif rule.calendar:
+            ends = window_at(rule.window, self._zone, int(self._at.wall_s) // QUARTER_S)[1] or float("inf")
+        else:
+            return _PLACES_LAST_S
+        return max(1.0, min(ends - self._at.wall_s, 32 * 86_400.0))
+
+    def hear(self, changes: Sequence[MeshChange], now: float) -> None:
+        """Others have charged something."""
+        self._heard_some = True
+        for change in changes:
+            try:
+                window = read_counter_key(change.key)
+                used = read_count(change.value).used if change.value else 0
+            except msgspec.MsgspecError:
+                continue
+            self._heard(change, window, used)
+
+    def _heard(self, change: MeshChange, window: CountedWindow, used: int) -> None:
+        foreign = self._foreign.setdefault(window.scope, {})
+        place = change.writer, window.number
+        before = foreign.pop(place, 0)
+        if change.value:
+            foreign[place] = used
+        elif not foreign:
+            del self._foreign[window.scope]
+        scope = self._scopes.get(window.scope)
+        own = self._own.get(scope) if scope is not None else None
+        if scope is None or own is None or used == before or (not change.value and change.space == Space.COUNTER):
+            return  # nobody asks for it here, or its window is over
+        number = self._number(own.rule, self._at)
+        if window.number == number or (own.rule.width_us and window.number in (number - 1, number + 1)):
+            self._add(own.rule, scope, used - before, self._at)
+
+
+def _is_places(rule: LimitRule) -> bool:
+    """Whether a rule counts requests at once, which end when their gateway does."""
+    return not rule.width_us and not rule.calendar
+
+
+def _part_of(rule: LimitRule, here: int, whole: int) -> LimitRule:
+    """A rule of which this side has its share."""
+    amount, burst = max(1, rule.amount * here // whole), max(1, rule.burst * here // whole) if rule.burst else 0
+    return attrs.evolve(rule, amount=amount, burst=burst)

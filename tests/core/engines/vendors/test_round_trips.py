@@ -1,0 +1,123 @@
+"""Conversations as bodies of each provider's format, read back by the gateway's own decoder of that API: nothing is lost."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smg_core.apis.gemini.decode import decode_generate
+from smg_core.apis.messages.decode import decode_messages
+from smg_core.apis.responses.wire.decode import decode_responses
+from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.anthropic.format import MessagesFormat
+from smg_core.engines.vendors.gemini.format import GeminiFormat
+from smg_core.engines.vendors.responses.format import ResponsesFormat
+from smg_core.request import (
+    FunctionTool,
+    GenerationRequest,
+    Image,
+    MediaSource,
+    Message,
+    Part,
+    Reasoning,
+    Sampling,
+    Text,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from smg_core.wire.base import Incoming
+
+TEXTS = st.text('ab é\n<>"\\', min_size=1, max_size=6).filter(str.strip)
+OBJECTS = st.dictionaries(st.text("ab", min_size=1, max_size=2), TEXTS | st.integers(-9, 9) | st.none(), max_size=2)
+PICTURES = st.binary(min_size=1, max_size=4).map(lambda data: Image(MediaSource(data=data, media_type="image/png")))
+SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+TOOLS = (FunctionTool("get_weather", "The weather", SCHEMA), FunctionTool("now", None, {**SCHEMA, "required": []}))
+
+
+@st.composite
+def talks(draw: Any) -> GenerationRequest:
+    """A talk: turns of the user, and of the assistant with calls that are answered."""
+    messages: list[Message] = []
+    if draw(st.booleans()):
+        messages.append(Message("system", (Text(draw(TEXTS)),)))
+    calls = 0
+    for _ in range(draw(st.integers(1, 3))):
+        messages.append(Message("user", tuple(draw(st.lists(TEXTS.map(Text) | PICTURES, min_size=1, max_size=2)))))
+        asked = tuple(
+            ToolCall(
+                f"call_{calls + at}", draw(st.sampled_from(TOOLS)).name, msgspec.json.encode(draw(OBJECTS)).decode()
+            )
+            for at in range(draw(st.integers(0, 2)))
+        )
+        calls += len(asked)
+        spoken = (Text(draw(TEXTS)),) if draw(st.booleans()) or not asked else ()
+        messages.append(Message("assistant", (*spoken, *asked)))
+        messages += [Message("tool", (ToolResult(each.id, (Text(draw(TEXTS)),), name=each.name),)) for each in asked]
+    messages.append(Message("user", (Text(draw(TEXTS)),)))
+    sampling = Sampling(
+        max_tokens=draw(st.integers(1, 99)),
+        temperature=draw(st.none() | st.sampled_from([0.0, 0.5, 1.0])),
+        top_p=draw(st.none() | st.sampled_from([0.1, 1.0])),
+    )
+    choice = draw(st.sampled_from([ToolChoice(), ToolChoice("none"), ToolChoice("required")]))
+    return GenerationRequest("r", "m", tuple(messages), tools=TOOLS, tool_choice=choice, sampling=sampling)
+
+
+def meaning(request: GenerationRequest) -> Any:
+    """What a request says, whatever turns it is cut into."""
+    turns: list[tuple[str, list[Any]]] = []
+    for message in request.messages:
+        role = "user" if message.role == "tool" else "system" if message.role == "developer" else message.role
+        parts = [_meant(part) for part in message.parts if not isinstance(part, Reasoning)]
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(parts)
+        else:
+            turns.append((role, parts))
+    asked = request.sampling
+    tools = [(each.name, each.description, each.parameters) for each in request.tools if isinstance(each, FunctionTool)]
+    return turns, tools, request.tool_choice.mode, (asked.max_tokens, asked.temperature, asked.top_p)
+
+
+def _meant(part: Part) -> Any:
+    match part:
+        case Text():
+            return part.text
+        case Image():
+            return ("picture", _bytes(part.source))
+        case ToolCall():
+            return ("call", part.id, part.name, msgspec.json.decode(part.arguments))
+        case ToolResult():
+            return ("result", part.call_id, "".join(each.text for each in part.content if isinstance(each, Text)))
+    raise AssertionError(part)
+
+
+def _bytes(source: MediaSource) -> bytes:
+    return source.data if source.data is not None else base64.b64decode((source.url or "").partition(",")[2])
+
+
+def gemini_read(body: bytes) -> GenerationRequest:
+    return decode_generate(Incoming(body, "r", path_values={"model": "gemini-3-pro"})).generation
+
+
+READ: dict[str, tuple[Callable[[], Any], str, Callable[[bytes], GenerationRequest]]] = {
+    "anthropic": (MessagesFormat, "claude-opus-4-6", lambda body: decode_messages(Incoming(body, "r")).generation),
+    "gemini": (GeminiFormat, "gemini-3-pro", gemini_read),
+    "openai-responses": (ResponsesFormat, "gpt-6", lambda body: decode_responses(Incoming(body, "r")).generation),
+}
+
+
+@pytest.mark.parametrize("kind", READ)
+@given(request=talks())
+@settings(max_examples=60)
+def test_a_talk_means_the_same_when_it_is_read_back(kind: str, request: GenerationRequest) -> None:
+    wire, model, read = READ[kind]
+
+    sent = wire().ask(request, model, EnginesConfig())
+
+    assert meaning(read(sent.body)) == meaning(request), sent.body
+    assert set(sent.losses) <= {"call_signature"}

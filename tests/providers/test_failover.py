@@ -1,0 +1,38 @@
+"""Two accounts at one provider: where one refuses, the other is asked, unless it would say the same."""
+
+import attrs
+import httpx
+import pytest
+from tests.providers.answers import ERRORS, FORMATS, KEY, script
+from tests.providers.client_apis import APIS
+from tests.providers.fake import Said, providing
+
+from smg_core import Config, Gateway
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+FINAL = frozenset({"rejected", "too_long"})
+"""The classes of refusals that another account would give too."""
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_another_account_is_asked_where_it_may_do(kind: str) -> None:
+    form, body = FORMATS[kind], APIS["Chat Completions"].body("text")
+    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0))
+    config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
+    headers = (("authorization", f"Bearer {KEY}"),)
+    async with providing(script(form, "text")) as one, providing(script(form, "text")) as other:
+        specs = [
+            WorkerSpec(each.url, name=f"account-{at}", dialect=kind, model=form.model, headers=headers)
+            for at, each in enumerate((one, other))
+        ]
+        async with Gateway(specs, config=config) as gateway, gateway.http_client(httpx, base_url="http://g") as http:
+            await gateway.ready()
+            for case in (*ERRORS, "cut", "in place"):
+                one.script = script(form, case) if case != "in place" else lambda _: Said(form.error_in_stream)
+                one.heard.clear()
+                while not one.asked:  # the other one answers until the policy takes this one
+                    answer = await http.post("/v1/chat/completions", json=body)
+                assert answer.status_code == (400 if case in FINAL else 200), (case, answer.text)
