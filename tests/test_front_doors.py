@@ -57,7 +57,7 @@ FRONT_DOORS = {
         "routing_policy.py",
     ),
     "engine client": FrontDoor(
-        "from smg_core.engines import EngineSession, Sampling", 41, 36, "engine-client.md", "engine_client.py"
+        "from smg_core.engines import EngineSession, Sampling", 44, 36, "engine-client.md", "engine_client.py"
     ),
     "chat codec": FrontDoor(
         "from smg_core.apis.chat import ChatStreamEncoder, ChatWholeEncoder, Done, Incoming, decode_chat, openai_error",
