@@ -35,7 +35,8 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "smg_multimodal.fetching",
     """
-        cards clock origin grants hooks http.proxies json_types line_ends mesh.state outside_words regular_files server.tls
+        cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
+        regular_files server.tls
         smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
@@ -217,6 +218,13 @@ class Module:
         return frozenset(_defined(self.tree.body))
 
     @cached_property
+    def lends(self) -> dict[str, str]:
+        """The names of a front door that loads them when they are used, and the modules that define them."""
+        if not self.is_front_door or all(each.target != "smg_core.front_door.front_door" for each in self.imports):
+            return {}
+        return {each.target.rpartition(".")[2]: each.target for each in self.imports if each.for_types}
+
+    @cached_property
     def imports(self) -> list[Import]:
         return list(_imports(self.tree, self.dotted, is_package=self.path.name == "__init__.py"))
 
@@ -293,10 +301,14 @@ class House:
         return None
 
     def pairs(self) -> Iterator[tuple[Module, Import, Module]]:
-        """Every import of one module of the house by another."""
+        """Every import of one module of the house by another. A name from a front door that loads it then is one of the module
+        that defines it."""
         for module in self.modules.values():
             for each in module.imports:
                 target = self.resolve(each.target)
+                if target is not None and each.target != target.dotted:
+                    lent = target.lends.get(each.target.rpartition(".")[2])
+                    target = target if lent is None else self.resolve(lent)
                 if target is not None and target is not module:
                     yield module, each, target
 
@@ -315,6 +327,8 @@ def wrong_directions(house: House) -> list[str]:
         here, there = module.home, target.home
         if here == there or target.is_settings or module.is_settings or TIER.get(there, 99) < TIER.get(here, 99):
             continue
+        if module.is_front_door and each.for_types and there.startswith(here + "."):
+            continue  # it names what lies in its folder, and loads none of it
         how = " for its types" if each.for_types else " in a function" if each.in_function else ""
         found.append(f"{module.name}:{each.line} imports {target.name}{how}: {here} may not import {there}")
     return found
@@ -707,6 +721,34 @@ def test_the_configuration_gathers_the_settings_of_higher_rooms(tmp_path: Path) 
     )
 
     assert [breach for rule in RULES for breach in rule(house)] == []
+
+
+LENDS = """
+from typing import TYPE_CHECKING
+from smg_core.front_door import front_door
+if TYPE_CHECKING:
+    from smg_core.tokenizer.loader import load as load
+"""
+
+
+def test_a_name_from_a_front_door_that_loads_it_then_counts_as_one_of_its_module(tmp_path: Path) -> None:
+    doors = {"smg_core/front_door.py": "", "smg_core/tokenizer/__init__.py": LENDS}
+    house = build(tmp_path, **doors, **{"smg_core/routing/simple.py": "from smg_core.tokenizer import load\n"})
+
+    assert misplaced_edges(house) == ["tokenizer.loader is an edge; routing.simple may not import it (line 2)"]
+    assert wrong_directions(house) == []
+
+
+def test_a_front_door_may_name_for_types_what_lies_in_its_folder_and_load_none_of_it(tmp_path: Path) -> None:
+    typed = LENDS.replace("tokenizer.loader", "engines.kinds.opening")
+    files = {"smg_core/front_door.py": "", "smg_core/engines/kinds/__init__.py": ""}
+    files |= {"smg_core/engines/kinds/opening.py": "", "smg_core/engines/__init__.py": typed}
+
+    assert wrong_directions(build(tmp_path / "typed", **files)) == []
+    files["smg_core/engines/__init__.py"] = "from smg_core.engines.kinds.opening import load\n"
+    assert [each.partition(": ")[2] for each in wrong_directions(build(tmp_path / "loaded", **files))] == [
+        "engines may not import engines.kinds"
+    ]
 
 
 def test_an_edge_may_import_an_edge(tmp_path: Path) -> None:

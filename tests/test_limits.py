@@ -750,6 +750,8 @@ DEFAULTS: dict[str, str] = {
     "engines.grpc.grpcio.__init__.connect_timeout": SET,
     "engines.grpc.h2.transport.__init__.connect_timeout": SET,
     "engines.http.client.__init__.connect_timeout": SET,
+    "engines.kinds.session.__init__.connect_timeout": "a program's own: its engines are no workers of a gateway",
+    "engines.kinds.session.__init__.held": "a program's own: outputs that wait for it before its engine is read no more",
     "engines.openai.engine.__init__.connect_timeout": SET,
     "engines.vendors.engine.__init__.connect_timeout": SET,
     **{

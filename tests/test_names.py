@@ -25,6 +25,10 @@ REPEATED: dict[str, tuple[str, frozenset[str]]] = {
         frozenset({"smg_core.request", "smg_parsers.pieces.base"}),
     ),
     "Reasoning": ("as Text", frozenset({"smg_core.request", "smg_parsers.pieces.base"})),
+    "Vocabulary": (
+        "what turns text into ids and back: the role of a program's own, and the one of the simulator, which is a package apart",
+        frozenset({"smg_core.tokenizer.own", "smg_simulator.engine.vocabulary"}),
+    ),
 }
 """The names that more than one module defines: why, and which modules."""
 

@@ -8,13 +8,14 @@ stores, `deferred`, `guard`.
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 
 import attrs
 
-from smg_core.clock import Clock
+from smg_core.clock import Clock, SystemClock
 from smg_core.history.deferred import DeferredStore
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
@@ -27,7 +28,9 @@ from smg_core.hooks import Observer, SilentObserver
 from smg_core.machine.memory import without_full_collections
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["UnopenedHistory", "guarded", "open_history", "unopened_history"]
+__all__ = ["UnopenedHistory", "guarded", "open_history", "open_store", "unopened_history"]
+
+_DEFAULTS = HistoryConfig()
 
 _NEEDED = ("sqlalchemy", "aiosqlite", "greenlet", "alembic")
 """What opening an SQLite file loads."""
@@ -45,6 +48,18 @@ async def open_history(
         return guarded(await _backend(scheme, config, clock), config, clock, hooks, observer)
     except ModuleNotFoundError as error:
         raise _missing(scheme, error) from error
+
+
+@asynccontextmanager
+async def open_store(
+    url: str, config: HistoryConfig = _DEFAULTS, clock: Clock | None = None, hooks: Sequence[Hook] = ()
+) -> AsyncIterator[GuardedStore]:
+    """The store of a URL for a program, closed at the end of the block. Raises as `open_history` does."""
+    store = await open_history(attrs.evolve(config, url=url), clock or SystemClock(), hooks)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def _missing(scheme: str, error: ModuleNotFoundError) -> ConfigError:

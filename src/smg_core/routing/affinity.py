@@ -12,13 +12,15 @@ from smg_core.routing.settings import RoutingConfig
 
 __all__ = ["ConsistentHashing", "PrefixHash"]
 
+_DEFAULTS = RoutingConfig()
+
 
 class ConsistentHashing:
     """The worker of the request's routing key (`RoutingContext.cache_key`). A request without one goes where its id falls."""
 
     name = "consistent_hashing"
 
-    def __init__(self, most: int = RoutingConfig().remembered_workers) -> None:
+    def __init__(self, most: int = _DEFAULTS.remembered_workers) -> None:
         self._rendezvous = Rendezvous(most)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
@@ -36,7 +38,7 @@ class PrefixHash:
 
     name = "prefix_hash"
 
-    def __init__(self, settings: RoutingConfig) -> None:
+    def __init__(self, settings: RoutingConfig = _DEFAULTS) -> None:
         self._tokens = settings.hashed_tokens
         self._characters = settings.hashed_tokens * settings.block_characters // settings.block_tokens
         self._factor = settings.load_factor

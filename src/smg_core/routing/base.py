@@ -36,6 +36,7 @@ __all__ = [
 
 
 _CHARACTERS = 4
+_NO_IDS = TokenIds()
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _NO_COSTS: Mapping[str, float] = MappingProxyType({})
 
@@ -131,9 +132,9 @@ class RoutingContext(Struct, frozen=True):
     prompt tokens, by the names of candidates: to one that is to decode from the prefill worker that was chosen, from one that is
     to prefill to the nearest decode worker; others cost nothing."""
 
-    request_id: str
-    model: str
-    input_ids: TokenIds
+    request_id: str = ""
+    model: str = ""
+    input_ids: TokenIds = _NO_IDS
     headers: Mapping[str, str] = _NO_HEADERS
     cache_key: str | None = None
     cache_salt: str | None = None

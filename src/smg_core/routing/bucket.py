@@ -11,6 +11,8 @@ from smg_core.routing.work import Work
 
 __all__ = ["Bucket"]
 
+_DEFAULTS = RoutingConfig()
+
 _BINS = 64
 _BINS_PER_DOUBLING = 3
 _FORGET = 0.998
@@ -23,7 +25,7 @@ class Bucket:
 
     name = "bucket"
 
-    def __init__(self, settings: RoutingConfig) -> None:
+    def __init__(self, settings: RoutingConfig = _DEFAULTS) -> None:
         self._work = Work(settings)
         self._factor = settings.load_factor
         self._tokens = [0.0] * _BINS  # of late prompts, by length

@@ -22,6 +22,8 @@ from smg_core.routing.work import TieBreak
 
 __all__ = ["CacheAware"]
 
+_DEFAULTS = RoutingConfig()
+
 Number = TypeVar("Number", int, float)
 Row = TypeVar("Row")
 
@@ -35,7 +37,8 @@ class CacheAware(Observing):
 
     listens = True
 
-    def __init__(self, settings: RoutingConfig, rng: Random) -> None:
+    def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
+        rng = rng or Random()
         self._standing = Standing(settings)
         self._agreed = Agreed(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)

@@ -12,13 +12,16 @@ from smg_core.routing.work import TieBreak, Work
 
 __all__ = ["LeastLoad"]
 
+_DEFAULTS = RoutingConfig()
+
 
 class LeastLoad(Observing):
     """The worker that has the least work, by its weight; of those with about the least, each in turn."""
 
     name = "least_load"
 
-    def __init__(self, settings: RoutingConfig, rng: Random) -> None:
+    def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
+        rng = rng or Random()
         self._work = Work(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
 

@@ -16,6 +16,8 @@ from smg_core.routing.work import TieBreak, Work
 
 __all__ = ["Manual"]
 
+_DEFAULTS = RoutingConfig()
+
 
 @attrs.define
 class _Session:
@@ -35,7 +37,8 @@ class Manual(Observing):
 
     name = "manual"
 
-    def __init__(self, settings: RoutingConfig, rng: Random) -> None:
+    def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
+        rng = rng or Random()
         self._work = Work(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
         self._groups = TieBreak(

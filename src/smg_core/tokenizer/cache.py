@@ -10,8 +10,8 @@ the text behind it encodes the same whatever stands before it (`vocabulary.ancho
 encoded with its anchor in front. For a tokenizer without anchors L1 is off, and `l1_reason` says so. The keys are the texts
 themselves, not digests.
 
-Above: loader wraps tokenizers in it, the pipeline calls encode_prompt. Below: base, prefix_tree (L1's store). Several
-threads may use it if it is given a lock.
+Above: loader wraps tokenizers in it, the pipeline calls encode_prompt. Below: base, own (a program's own vocabulary),
+prefix_tree (L1's store). Several threads may use it if it is given a lock.
 """
 
 import sys
@@ -31,6 +31,7 @@ from smg_core.tokenizer.base import (
     Tokenizer,
     left_before_encoded,
 )
+from smg_core.tokenizer.own import Vocabulary, VocabularyTokenizer
 from smg_core.tokenizer.prefix_tree import Boundaries, PrefixTree, PromptKey, Segment, segments
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokens import TokenIds
@@ -120,7 +121,7 @@ class CachedTokenizer:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: Tokenizer | Vocabulary,
         *,
         l0_bytes: int = _DEFAULTS.l0_bytes,
         l1_bytes: int = _DEFAULTS.l1_bytes,
@@ -129,11 +130,12 @@ class CachedTokenizer:
         lock: Lock | None = None,
     ) -> None:
         """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock) is needed if several
-        threads use the cache."""
-        self.inner, self.eos_token_ids = tokenizer, tokenizer.eos_token_ids
+        threads use the cache. A `Vocabulary` is cached as the `VocabularyTokenizer` of it."""
+        inner: Tokenizer = VocabularyTokenizer(tokenizer) if isinstance(tokenizer, Vocabulary) else tokenizer
+        self.inner, self.eos_token_ids = inner, inner.eos_token_ids
         self.l0_hits = self.l1_hits = self.misses = 0
-        self._l0 = ExactCache(l0_bytes, _varint_bytes(tokenizer.vocab_size), lock)
-        self._anchored = tokenizer if isinstance(tokenizer, Anchored) else None
+        self._l0 = ExactCache(l0_bytes, _varint_bytes(inner.vocab_size), lock)
+        self._anchored = inner if isinstance(inner, Anchored) else None
         self.l1_reason = self._why_not(l1_bytes)
         self._l1_characters, self._l1_pieces = l1_characters, l1_pieces
         self._tree = PrefixTree(0 if self.l1_reason else l1_bytes, lock)

@@ -18,17 +18,17 @@ MOST_RANK = (1 << 31) - 1
 
 
 class CandidateRecord(Struct, frozen=True):
-    """A candidate at one moment; the fields are those of `routing.Candidate`."""
+    """A candidate at one moment; the fields are those of `routing.Candidate`, by default of an idle worker."""
 
     name: str
-    in_flight: int
-    queued: int
-    weight: float
-    running: int
-    prefill_tokens: int
-    kv_usage: float
-    kv_tokens: int
-    rank_count: int
+    in_flight: int = 0
+    queued: int = 0
+    weight: float = 1.0
+    running: int = 0
+    prefill_tokens: int = 0
+    kv_usage: float = 0.0
+    kv_tokens: int = 0
+    rank_count: int = 1
     ranks: tuple[RankLoad, ...] = ()
     ranks_out: tuple[int, ...] = ()
     others: int = 0

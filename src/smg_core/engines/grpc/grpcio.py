@@ -97,7 +97,11 @@ class _Call:
 
 
 class GrpcioTransport:
-    """A `Transport` on grpc.aio. `target` is a URL or a `Target`; `connect_timeout` is in seconds."""
+    """A `Transport` on grpc.aio. `target` is a URL or a `Target`; `connect_timeout` is in seconds.
+
+    `channel` is a program's own, used as it is and not closed here; certificates, options and `limits.message_bytes` are then its
+    own matter. `interceptors` are those of the channel that is made here.
+    """
 
     def __init__(
         self,
@@ -105,13 +109,19 @@ class GrpcioTransport:
         *,
         limits: EnginesConfig = _DEFAULTS,
         connect_timeout: float = 5.0,
+        channel: grpc.aio.Channel | None = None,
+        interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
     ) -> None:
+        if channel is not None and interceptors:
+            raise ValueError("a channel of one's own has its interceptors already")
         self.target = Target.parse(target)
         if self.target.tls is not None and self.target.tls.insecure_skip_verify:
             raise ValueError("grpcio always verifies certificates: insecure_skip_verify needs the HTTP/2 transport")
         self._options = _options(self.target, limits, connect_timeout)
         self._limits = limits
-        self._channel: grpc.aio.Channel | None = None
+        self._channel = channel
+        self._owns_channel = channel is None
+        self._interceptors = list(interceptors)
         self._methods: dict[str, grpc.aio.UnaryStreamMultiCallable] = {}
         self._calls: set[_Call] = set()
         self._closed = False
@@ -180,7 +190,8 @@ class GrpcioTransport:
             call.end(WorkerGone(_CLOSED, detail=f"{self.target}: closed by us"))
         if self._channel is not None:
             channel, self._channel = self._channel, None
-            await channel.close()
+            if self._owns_channel:
+                await channel.close()
 
     def forget(self, call: _Call) -> None:
         """A call is over."""
@@ -203,7 +214,7 @@ class GrpcioTransport:
             except OSError as error:
                 raise WorkerGone("The engine is not reachable.", detail=f"{self.target}: {error}") from None
             if self._channel is None:
-                self._channel = _channel(self.target, credentials, self._options)
+                self._channel = _channel(self.target, credentials, self._options, self._interceptors)
         method = self._methods.get(path)
         if method is None:
             method = self._channel.unary_stream(path, request_serializer=None, response_deserializer=None)
@@ -213,11 +224,14 @@ class GrpcioTransport:
 
 
 def _channel(
-    target: Target, credentials: grpc.ChannelCredentials | None, options: Sequence[ChannelOption]
+    target: Target,
+    credentials: grpc.ChannelCredentials | None,
+    options: Sequence[ChannelOption],
+    interceptors: Sequence[grpc.aio.ClientInterceptor],
 ) -> grpc.aio.Channel:
     if credentials is None:
-        return grpc.aio.insecure_channel(target.address, options=options)
-    return grpc.aio.secure_channel(target.address, credentials, options=options)
+        return grpc.aio.insecure_channel(target.address, options=options, interceptors=interceptors)
+    return grpc.aio.secure_channel(target.address, credentials, options=options, interceptors=interceptors)
 
 
 def _credentials(tls: Tls) -> grpc.ChannelCredentials:

@@ -6,4 +6,5 @@ grpc      the rows of dialects over gRPC
 http      the rows of dialects over HTTP and of servers of the Chat Completions API
 providers the rows of outside providers, by wire format
 opening   opens the client of one engine (edge)
+session   `EngineSession`: an engine for programs, its outputs by `async for` (edge)
 """

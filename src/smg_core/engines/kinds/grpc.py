@@ -34,7 +34,13 @@ def _transport(place: EnginePlace) -> Transport:
     if place.library == "grpcio":
         from smg_core.engines.grpc.grpcio import GrpcioTransport
 
-        transport = GrpcioTransport(target, limits=place.limits, connect_timeout=place.connect_timeout)
+        transport = GrpcioTransport(
+            target,
+            limits=place.limits,
+            connect_timeout=place.connect_timeout,
+            channel=place.channel,
+            interceptors=place.interceptors,
+        )
     else:
         from smg_core.engines.grpc.h2.transport import H2Transport
 

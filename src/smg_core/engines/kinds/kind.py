@@ -4,7 +4,7 @@ Above: `grpc` and `http` have the built-in rows, `table` finds the row of a work
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -29,6 +29,7 @@ class EnginePlace:
     worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where they do
     not: of a server of several it is the one of that name. `credential`, `region`, `vendor_model` (what it calls the model)
     and `api_version` are those of an outside provider. `library`: what carries gRPC. `label` names the worker in messages.
+    `channel` and `interceptors` are a program's own of grpc.aio, for the library grpcio.
     """
 
     url: str
@@ -47,6 +48,8 @@ class EnginePlace:
     vendor_model: str = ""
     api_version: str = ""
     library: Literal["h2", "grpcio"] = "h2"
+    channel: Any = None
+    interceptors: tuple[Any, ...] = ()
 
     @property
     def scheme(self) -> str:

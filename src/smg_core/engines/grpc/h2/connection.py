@@ -35,6 +35,7 @@ _U32 = struct.Struct(">I")
 _SETTING = struct.Struct(">HI")
 
 _DEFAULT_WINDOW = 65_535
+_DEFAULTS = EnginesConfig()
 
 
 class Connection:
@@ -48,8 +49,8 @@ class Connection:
         scheme: str,
         authority: str,
         *,
-        limits: EnginesConfig,
-        user_agent: str,
+        limits: EnginesConfig = _DEFAULTS,
+        user_agent: str = "smg",
         wants_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits = limits
