@@ -677,6 +677,7 @@ CONSTANTS |= {
         ("credentials.aws.chain._FILES_S", "credentials.aws.chain._SSO_S", "credentials.google.chain._LIBRARY_S"),
         "how soon a credential is looked at again that does not say when it ends",
     ),
+    "credentials.aws.signer._LARGE": PACE,
     "credentials.aws.signer._LEAST_S": "AWS takes what is up to five minutes off",
     "credentials.google.assertion.ASSERTION_S": FORMAT,
     "credentials.google.chain._DEEPEST": "no chain of accounts that people make is longer; it ends a circle",

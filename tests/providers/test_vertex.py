@@ -43,7 +43,7 @@ async def test_a_token_is_asked_for_once_and_sent_to_every_publisher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        opening, "TokenAsker", lambda limits: TokenAsker(token=LOOPBACK, metadata=LOOPBACK, timeout_s=60)
+        opening, "TokenAsker", lambda limits: TokenAsker(token=LOOPBACK, metadata=LOOPBACK, timeout_s=60, near_s=60)
     )
 
     def answer(heard: Heard) -> Said:

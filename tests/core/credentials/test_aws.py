@@ -235,3 +235,17 @@ async def test_keys_that_are_refused_are_asked_for_again_and_rights_that_lack_ar
     assert "Credential=ASIA2/" in dict(again)["authorization"]
     assert signer.refused(sent, 403, expired, b"{}")  # of the old keys, while the new ones are there
     assert given == 2
+
+
+async def test_a_large_body_is_signed_in_a_thread_and_alike() -> None:
+    async def fetch() -> Granted[AwsKeys]:
+        return Granted(AwsKeys("AKIA", "s3cret"))
+
+    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), AwsScope("us-east-1", "bedrock"), clock=Stopped())
+    place = ("POST", "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse", ())
+    await signer.authorise(*place, b"{}")  # type: ignore[misc]
+    assert not hasattr(signer.authorise(*place, b"{}"), "__await__")
+    large = bytes(1 << 20)
+    signed = await signer.authorise(*place, large)  # type: ignore[misc]
+    date = dict(signed)["x-amz-date"]
+    assert signed == sign(AwsKeys("AKIA", "s3cret"), AwsScope("us-east-1", "bedrock"), date, *place, large)
