@@ -89,6 +89,7 @@ class ProviderEngine:
             SecretHeaders((*self._http.headers.fields, *signed)),
             self._wire.refusal,
             asked.losses,
+            getattr(sink, "alive", None),
         )
         call.attach(
             await self._http.start(
