@@ -7,6 +7,7 @@ A call is one POST whose answer is a stream, for answers that leave whole too: a
 stops where its connection is closed, so `cancel` closes it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 
 from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
@@ -32,6 +33,8 @@ __all__ = ["ProviderEngine"]
 
 _JSON = "application/json"
 _DEFAULTS = EnginesConfig()
+_WELL_S = 60.0
+"""How long a provider that was found well is not asked again: its questions have limits too."""
 
 
 class ProviderEngine:
@@ -59,6 +62,7 @@ class ProviderEngine:
         self._signer = signer
         self._model = model
         self._limits = limits
+        self._well_until = 0.0  # by the loop's clock
 
     async def chat(
         self,
@@ -141,12 +145,15 @@ class ProviderEngine:
         return self._wire.counted(reply.body)
 
     async def health(self, timeout: float | None = None) -> bool:
-        """Whether the provider answers for the model; one that is asked too often is well."""
-        about = self._wire.about(self._model)
-        if about is None:
+        """Whether the provider answers for the model, asked once a minute at most; one that is asked too often is well."""
+        about, now = self._wire.about(self._model), asyncio.get_running_loop().time()
+        if about is None or now < self._well_until:
             return True
         status = (await self._ask("GET", about, timeout)).status
-        return status == 200 or status == 429
+        well = status in (200, 429)
+        if well:
+            self._well_until = now + _WELL_S
+        return well
 
     async def loads(self) -> Loads | None:
         """None: providers do not say."""

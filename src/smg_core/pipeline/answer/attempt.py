@@ -90,9 +90,9 @@ class EventReceiver(Protocol):
 class Attempt(Generic[Pushed]):
     """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
     by itself where the gateway does. `shares`: what the prompt consists of besides text. `pushes` counts the engine's pushes and
-    `beats` its signs of life without one; `paused`: the engine is held back. `on_end` is called by `end`; it is set while the call
-    is being opened, so that opening can be cancelled. `blames` is the name of the worker that it was ended for, "" where nobody
-    has said."""
+    `beats` its signs of life without one; `paused`: the engine is held back. `on_end` is called by `end`; it is set while the
+    call is being opened, so that opening can be cancelled. `blames` is the name of the worker that it was ended for, "" where
+    nobody has said."""
 
     __slots__ = (
         "_call",
