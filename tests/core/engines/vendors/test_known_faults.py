@@ -570,7 +570,7 @@ def test_citations_are_annotations_of_their_text() -> None:
 
 
 def test_annotations_of_responses_are_told() -> None:
-    cited = {"type": "url_citation", "url": "https://x.example", "title": "X", "start_index": 0, "end_index": 4}
+    cited = {"type": "url_citation", "url": "https://x.example", "title": "X", "start_index": 1, "end_index": 3}
     part = {"type": "output_text", "text": "Blue", "annotations": [cited], "logprobs": []}
     item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
     delta = {"type": "response.output_text.delta", "content_index": 0, "logprobs": [], "delta": "Blue"}
@@ -578,7 +578,7 @@ def test_annotations_of_responses_are_told() -> None:
 
     events = read("openai-responses", responses_stream((item, [delta, {**added, "annotation": cited}])))
 
-    assert only(events, Annotation) == [Annotation(0, "url", 0, 4, "https://x.example", "X")]
+    assert only(events, Annotation) == [Annotation(0, "url", 1, 3, "https://x.example", "X")]
 
 
 @pytest.mark.parametrize(
