@@ -323,6 +323,7 @@ CONSTANTS: dict[str, str] = {
     "engines.vendors.gemini.body._CHOICES": FORMAT,
     "engines.vendors.gemini.body._NAME_LENGTH": FORMAT,
     "engines.vendors.gemini.body._STOPS": FORMAT,
+    "engines.vendors.engine._WELL_S": "how often a provider is asked whether it is well; a call that fails says it sooner",
     "engines.vendors.refusals._SHOWN": SHOWN,
     "engines.vendors.responses.body._NAME_LENGTH": FORMAT,
     "engines.vendors.responses.items._ID_LENGTH": FORMAT,

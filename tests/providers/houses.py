@@ -9,6 +9,7 @@ import httpx
 from tests.providers.answers import KEY, Format, script
 from tests.providers.client_apis import ClientApi
 from tests.providers.fake import FakeProvider, providing
+from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
 from smg_core.testing import MemoryObserver
@@ -54,5 +55,5 @@ async def before(form: Format, config: Config | None = None) -> AsyncIterator[Ho
         )
         async with Gateway([spec], config=config, observer=observer) as gateway:
             await gateway.ready()
-            async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
                 yield House(gateway, http, provider, form, observer)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.providers.answers import ERRORS, KEY, SIGNATURE
 from tests.providers.bedrock_answers import ALL_FORMATS
-from tests.providers.client_apis import APIS, ClientApi
+from tests.providers.client_apis import APIS, PDF, PICTURE, ClientApi
 from tests.providers.houses import House, before
 
 pytestmark = pytest.mark.anyio
@@ -91,13 +91,15 @@ async def test_an_answer_of_a_schema_is_told(house: House, api: ClientApi) -> No
     assert "additionalProperties" in house.provider.asked[0].body.decode()
 
 
-async def test_a_picture_is_sent(house: House, api: ClientApi) -> None:
+@pytest.mark.parametrize(("case", "data"), [("picture", PICTURE), ("pdf", PDF)])
+async def test_pictures_and_documents_are_sent(house: House, api: ClientApi, case: str, data: str) -> None:
     house.says("text")
 
-    answer = await house.ask(api, api.body("picture"))
+    answer = await house.ask(api, api.body(case))
 
     assert answer.status_code == 200, answer.text
-    assert "iVBORw0KGgo" in house.provider.asked[0].body.decode()
+    assert data in house.provider.asked[0].body.decode()
+    assert "x-smg-lossy" not in answer.headers
 
 
 @pytest.mark.parametrize("case", ["text", "tool", "length", "refusal"])

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.shared import PATIENCE
+
 PROGRAM = """
 import asyncio, sys
 from smg_core import Gateway
@@ -25,6 +27,6 @@ print(len(loaded), *loaded)
 
 
 def test_no_module_of_a_provider_is_loaded_unless_a_worker_is_one() -> None:
-    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=PATIENCE)
 
     assert told.stdout.split() == ["0"]

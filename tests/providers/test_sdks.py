@@ -111,7 +111,9 @@ async def test_openais_sdk_speaks_chat_to_every_provider(house: House) -> None:
         turns = [*messages, answer.choices[0].message.model_dump(exclude_none=True), *results]
         again = await client.chat.completions.create(model="m", messages=turns, tools=[tool])
         assert again.choices[0].message.content == "Hello"
-        assert house.provider.asked[0].body.count(b"sunny") == 2
+        sent = house.provider.asked[0].body.decode()
+        assert sent.count("sunny") == 2
+        assert (SIGNATURE in sent) == (house.form.kind == "gemini")  # which has signed the first call
 
         house.says("limited")
         with pytest.raises(openai.RateLimitError):

@@ -56,9 +56,9 @@ _LIMITS = EnginesConfig()
 
 @attrs.frozen
 class TokenAsker:
-    """Asks hosts for tokens: those of `token` by https, those of `metadata` by http. A try takes `timeout_s` at most, `near_s` at a
-    host of `metadata`; `tries` are made where a host cannot be reached or says that it is at fault. `tls` has the authorities that
-    are trusted, `limits` the proxy."""
+    """Asks hosts for tokens: those of `token` by https, those of `metadata` by http. A try takes `timeout_s` at most, `near_s` at
+    a host of `metadata`; `tries` are made where a host cannot be reached or says that it is at fault. `tls` has the authorities
+    that are trusted, `limits` the proxy."""
 
     token: UrlRules = _TOKEN
     metadata: UrlRules = _METADATA

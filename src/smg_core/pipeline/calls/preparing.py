@@ -139,7 +139,9 @@ class Preparing:
         plain = has_text_alone(request)
         if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
-            request = await self._content(request, trace, passed)
+            kinds = self._registry.kinds(request.model) if passed else frozenset()
+            texts = not kinds or not all(each.documents for each in kinds)
+            request = await self._content(request, trace, passed, texts)
         salt = salt_of(request)
         dropped: tuple[DroppedReasoning, ...] = ()
         if not plain:

@@ -18,16 +18,19 @@ from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall
 from smg_core.errors import EngineGarbled
 from smg_core.events import (
+    Annotation,
     Event,
     Finished,
     ReasoningDelta,
     ReasoningEnd,
     TextDelta,
+    TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
+from smg_core.origin import Origin
 from smg_core.request import (
     FunctionTool,
     GenerationRequest,
@@ -553,3 +556,48 @@ def test_a_providers_text_is_told_without_its_private_parts(kind: str) -> None:
     assert not any(each in error.message for each in ("x.example", "Ab12Cd34", "ann@", "12345678"))
     assert text in (error.detail or "")
     assert "Ab12Cd34" not in str(error)
+
+
+def test_citations_are_annotations_of_their_text() -> None:
+    place = {"type": "page_location", "cited_text": "the sea", "document_index": 0, "document_title": "Log"}
+    cited = {**place, "start_page_number": 1, "end_page_number": 2}
+    deltas = [{"type": "text_delta", "text": "Blue"}, {"type": "citations_delta", "citation": cited}]
+
+    events = read("anthropic", claude_stream(({"type": "text", "text": "", "citations": []}, deltas)))
+
+    assert only(events, Annotation) == [Annotation(0, "file", 0, 4, "0", "Log", "the sea")]
+    assert [type(each) for each in events].index(Annotation) < [type(each) for each in events].index(TextEnd)
+
+
+def test_annotations_of_responses_are_told() -> None:
+    cited = {"type": "url_citation", "url": "https://x.example", "title": "X", "start_index": 1, "end_index": 3}
+    part = {"type": "output_text", "text": "Blue", "annotations": [cited], "logprobs": []}
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+    delta = {"type": "response.output_text.delta", "content_index": 0, "logprobs": [], "delta": "Blue"}
+    added = {"type": "response.output_text.annotation.added", "content_index": 0, "annotation_index": 0}
+
+    events = read("openai-responses", responses_stream((item, [delta, {**added, "annotation": cited}])))
+
+    assert only(events, Annotation) == [Annotation(0, "url", 1, 3, "https://x.example", "X")]
+
+
+@pytest.mark.parametrize(
+    ("origin", "sampled", "version"),
+    [
+        (Origin("messages", version="2023-01-01"), True, "2023-01-01"),
+        (Origin("chat"), True, "2023-06-01"),
+        (Origin("chat"), False, "2026-10-21"),
+    ],
+)
+def test_the_version_is_the_clients_else_one_that_takes_the_body(origin: Origin, sampled: bool, version: str) -> None:
+    sampling = Sampling(temperature=0.0) if sampled else Sampling()
+
+    call = ask("anthropic", talk(sampling=sampling, origin=origin))
+
+    assert dict(call.headers)["anthropic-version"] == version
+
+
+def test_the_clients_betas_go_along() -> None:
+    call = ask("anthropic", talk(origin=Origin("messages", betas=frozenset({"b", "a"}))))
+
+    assert dict(call.headers)["anthropic-beta"] == "a,b"

@@ -138,7 +138,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
             self._logprobs(candidate, events)
         if candidate.citation_metadata is not None:
             for each in candidate.citation_metadata.citation_sources or ():
-                choice.block.annotate("url", each.start_index, each.uri, each.title, "", events)
+                choice.block.annotate("url", each.start_index, each.uri, each.title, "", events, each.end_index or None)
         if candidate.finish_reason and candidate.finish_reason != "FINISH_REASON_UNSPECIFIED":
             choice.reason, choice.message = candidate.finish_reason, candidate.finish_message or ""
 

@@ -63,6 +63,7 @@ class GeminiFormat:
             media_together=frozenset({"image", "video", "audio"}),
             loads=False,
             kv_events=False,
+            documents=True,
             context_length=self._context,
         )
 
