@@ -36,9 +36,7 @@ __all__ = ["GATEWAY_FIELDS", "RECORDS", "WrittenFields"]
 
 GATEWAY_FIELDS: Mapping[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "truncation", "context_edits"}
-    | {"compact", "add_special_tokens", "generate", "priority", "metadata"},
-    ReasoningSettings: frozenset({"keep"}),
+    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "metadata"},
     Message: frozenset({"id", "status", "phase", "content_is_text"}),
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     ToolCall: frozenset({"item_id"}),
