@@ -65,10 +65,11 @@ RECORDS: tuple[type[Struct], ...] = (
 class WrittenFields:
     """The fields that the encoder of one `provider` reads, by record; those of a record without a row are all read."""
 
-    __slots__ = ("_provider", "_rest")
+    __slots__ = ("_provider", "_rest", "written")
 
     def __init__(self, provider: str, written: Mapping[type, frozenset[str]]) -> None:
         self._provider = provider
+        self.written = written
         self._rest: dict[type, tuple[tuple[str, object], ...]] = {
             kind: _unwritten(kind, written[kind]) for kind in RECORDS if kind in written
         }

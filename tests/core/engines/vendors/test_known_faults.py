@@ -32,6 +32,7 @@ from smg_core.events import (
 )
 from smg_core.origin import Origin
 from smg_core.request import (
+    CustomTool,
     FunctionTool,
     GenerationRequest,
     Message,
@@ -637,3 +638,26 @@ def test_what_the_gateway_has_not_done_itself_is_refused_and_never_dropped(kind:
         ask(kind, talk(**fields))
 
     assert next(iter(fields)) in (refused.value.param or "") or refused.value.param == "continue_final_message"
+
+
+def test_a_tool_of_free_text_is_one_before_openai() -> None:
+    request = talk(
+        user(),
+        Message("assistant", (ToolCall("c1", "run", "ls -l", custom=True),)),
+        Message("tool", (ToolResult("c1", (Text("a"),)),)),
+        tools=(CustomTool("run", "Runs it", "regex", "[a-z -]+"),),
+        tool_choice=ToolChoice("required", (ToolKey("run", kind="custom"),)),
+    )
+    sent = body("openai-responses", request)
+    item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "run", "input": "ls"}
+    delta = {"type": "response.custom_tool_call_input.delta"}
+    events = read(
+        "openai-responses", responses_stream((item, [{**delta, "delta": "l"}, {**delta, "delta": "s"}])), request
+    )
+
+    assert sent["tools"][0]["format"] == {"type": "grammar", "syntax": "regex", "definition": "[a-z -]+"}
+    assert sent["tool_choice"] == {"type": "custom", "name": "run"}
+    assert [each["type"] for each in sent["input"][1:]] == ["custom_tool_call", "custom_tool_call_output"]
+    assert [(each.name, each.custom) for each in only(events, ToolCallStart)] == [("run", True)]
+    assert "".join(each.arguments for each in only(events, ToolCallDelta)) == "ls"
+    assert [each.valid for each in only(events, ToolCallEnd)] == [True]

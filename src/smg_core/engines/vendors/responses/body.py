@@ -62,7 +62,7 @@ FIELDS = WrittenFields(
         MediaSource: frozenset({"url", "data", "file_id", "text", "media_type"}),
         Refusal: frozenset({"text", "cache"}),
         ToolCall: frozenset({"id", "name", "arguments", "custom", "namespace", "cache"}),
-        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache", "kind"}),
+        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache"}),
     },
 )
 
