@@ -36,9 +36,7 @@ __all__ = ["GATEWAY_FIELDS", "RECORDS", "WrittenFields"]
 
 GATEWAY_FIELDS: Mapping[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "truncation", "context_edits"}
-    | {"compact", "add_special_tokens", "generate", "priority", "metadata"},
-    ReasoningSettings: frozenset({"keep"}),
+    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "metadata"},
     Message: frozenset({"id", "status", "phase", "content_is_text"}),
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     ToolCall: frozenset({"item_id"}),
@@ -67,10 +65,11 @@ RECORDS: tuple[type[Struct], ...] = (
 class WrittenFields:
     """The fields that the encoder of one `provider` reads, by record; those of a record without a row are all read."""
 
-    __slots__ = ("_provider", "_rest")
+    __slots__ = ("_provider", "_rest", "written")
 
     def __init__(self, provider: str, written: Mapping[type, frozenset[str]]) -> None:
         self._provider = provider
+        self.written = written
         self._rest: dict[type, tuple[tuple[str, object], ...]] = {
             kind: _unwritten(kind, written[kind]) for kind in RECORDS if kind in written
         }

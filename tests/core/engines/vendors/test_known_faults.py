@@ -16,7 +16,7 @@ from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall
-from smg_core.errors import EngineGarbled
+from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import (
     Annotation,
     Event,
@@ -32,6 +32,7 @@ from smg_core.events import (
 )
 from smg_core.origin import Origin
 from smg_core.request import (
+    CustomTool,
     FunctionTool,
     GenerationRequest,
     Message,
@@ -601,3 +602,62 @@ def test_the_clients_betas_go_along() -> None:
     call = ask("anthropic", talk(origin=Origin("messages", betas=frozenset({"b", "a"}))))
 
     assert dict(call.headers)["anthropic-beta"] == "a,b"
+
+
+def test_an_older_model_goes_on_with_its_own_turn_where_that_is_asked_and_in_no_other_case() -> None:
+    request = talk(user(), Message("assistant", (Text("Once upon "),)))
+    goes_on = replace(request, continue_final_message=True, add_generation_prompt=False)
+
+    sent = body("anthropic", goes_on, "claude-sonnet-4-5")
+
+    assert sent["messages"][-1] == {"role": "assistant", "content": [_block("Once upon")]}
+    for refused, model in ((request, "claude-sonnet-4-5"), (goes_on, "claude-opus-4-6")):
+        with pytest.raises(UnsupportedParameter, match=r"messages\[1\]"):
+            ask("anthropic", refused, model)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"add_generation_prompt": False},
+        {"continue_final_message": True},
+        {"priority": 1},
+        {"truncation": "auto"},
+        {"cache_salt": "x"},
+        {"template": "x"},
+        {"documents": ({"a": 1},)},
+        {"sampling": Sampling(ignore_eos=True)},
+        {"sampling": Sampling(skip_special_tokens=False)},
+        {"sampling": Sampling(stop_token_ids=(1,))},
+        {"reasoning": ReasoningSettings(keep="all")},
+    ],
+)
+def test_what_the_gateway_has_not_done_itself_is_refused_and_never_dropped(kind: str, fields: Json) -> None:
+    with pytest.raises(UnsupportedParameter) as refused:
+        ask(kind, talk(**fields))
+
+    assert next(iter(fields)) in (refused.value.param or "") or refused.value.param == "continue_final_message"
+
+
+def test_a_tool_of_free_text_is_one_before_openai() -> None:
+    request = talk(
+        user(),
+        Message("assistant", (ToolCall("c1", "run", "ls -l", custom=True),)),
+        Message("tool", (ToolResult("c1", (Text("a"),)),)),
+        tools=(CustomTool("run", "Runs it", "regex", "[a-z -]+"),),
+        tool_choice=ToolChoice("required", (ToolKey("run", kind="custom"),)),
+    )
+    sent = body("openai-responses", request)
+    item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "run", "input": "ls"}
+    delta = {"type": "response.custom_tool_call_input.delta"}
+    events = read(
+        "openai-responses", responses_stream((item, [{**delta, "delta": "l"}, {**delta, "delta": "s"}])), request
+    )
+
+    assert sent["tools"][0]["format"] == {"type": "grammar", "syntax": "regex", "definition": "[a-z -]+"}
+    assert sent["tool_choice"] == {"type": "custom", "name": "run"}
+    assert [each["type"] for each in sent["input"][1:]] == ["custom_tool_call", "custom_tool_call_output"]
+    assert [(each.name, each.custom) for each in only(events, ToolCallStart)] == [("run", True)]
+    assert "".join(each.arguments for each in only(events, ToolCallDelta)) == "ls"
+    assert [each.valid for each in only(events, ToolCallEnd)] == [True]

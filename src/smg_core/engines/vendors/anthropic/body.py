@@ -72,7 +72,7 @@ FIELDS = WrittenFields(
             "add_generation_prompt",
             "continue_final_message",
         },
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "skip_special_tokens"}),
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"}),
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible", "between_tools"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
@@ -106,8 +106,11 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
     turns = TurnWriter(model, names, losses, FIELDS).write(request.messages)
-    if turns.messages[-1:] and turns.messages[-1]["role"] == "assistant" and not facts.prefill:
+    goes_on = bool(turns.messages) and turns.messages[-1]["role"] == "assistant"
+    if goes_on and not (facts.prefill and request.continue_final_message):
         raise not_for(f"messages[{len(request.messages) - 1}]", PROVIDER, "this model does not go on with its own turn")
+    if not goes_on and (request.continue_final_message or not request.add_generation_prompt):
+        raise not_for("continue_final_message", PROVIDER, "the talk does not end with the assistant")
     tools = [_tool(tool, names, losses, f"tools[{at}]") for at, tool in enumerate(request.tools)]
     thinking = _thinking(request, facts, losses, loop_thinks=turns.loop_thinks)
     form, format_tool = _format(request, facts, losses, thinks=_thinks(thinking, facts))

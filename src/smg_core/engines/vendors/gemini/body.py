@@ -59,8 +59,8 @@ FIELDS = WrittenFields(
     PROVIDER,
     {
         GenerationRequest: frozenset({"model", "messages", "tools", "tool_choice", "response_format", "sampling"})
-        | {"reasoning", "user", "cache_key", "service_tier", "extra", "add_generation_prompt"},
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "seed", "skip_special_tokens"})
+        | {"reasoning", "user", "cache_key", "service_tier", "extra"},
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "seed"})
         | {"frequency_penalty", "presence_penalty", "logprobs"},
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),

@@ -48,8 +48,8 @@ FIELDS = WrittenFields(
     PROVIDER,
     {
         GenerationRequest: frozenset({"model", "messages", "tools", "tool_choice", "response_format", "sampling"})
-        | {"reasoning", "user", "cache_key", "service_tier", "extra", "add_generation_prompt", "verbosity"},
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "n", "logprobs", "skip_special_tokens"}),
+        | {"reasoning", "user", "cache_key", "service_tier", "extra", "verbosity"},
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "n", "logprobs"}),
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
@@ -62,7 +62,7 @@ FIELDS = WrittenFields(
         MediaSource: frozenset({"url", "data", "file_id", "text", "media_type"}),
         Refusal: frozenset({"text", "cache"}),
         ToolCall: frozenset({"id", "name", "arguments", "custom", "namespace", "cache"}),
-        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache", "kind"}),
+        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache"}),
     },
 )
 
