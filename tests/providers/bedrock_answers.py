@@ -109,6 +109,11 @@ _CONVERSE = {
     "length": converse_stream(_said("Hello"), stop="max_tokens"),
     "refusal": converse_stream(_said("Hello"), stop="content_filtered"),
     "thinking": converse_stream(_thought("Let me see"), _said("Hello")),
+    "hidden_tool": converse_stream(
+        (None, [{"reasoningContent": {"redactedContent": SIGNATURE}}]),
+        _called("tooluse_1", "Paris"),
+        stop="tool_use",
+    ),
     "thinking_tool": converse_stream(_thought("Let me see"), _called("tooluse_1", "Paris"), stop="tool_use"),
 }
 

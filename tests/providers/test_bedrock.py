@@ -103,7 +103,10 @@ def boto(url: str, ca: Path) -> Any:
 
 def conversed(client: Any) -> list[dict[str, Any]]:
     answer = client.converse_stream(modelId=MODEL, messages=[{"role": "user", "content": [{"text": "Hi"}]}])
-    return list(answer["stream"])
+    try:
+        return list(answer["stream"])
+    finally:
+        answer["stream"].close()
 
 
 async def test_the_library_of_aws_reads_every_answer_of_the_fake(context: ssl.SSLContext, ca: Path, keys: None) -> None:
