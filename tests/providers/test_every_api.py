@@ -114,6 +114,17 @@ async def test_why_an_answer_ended_is_told(house: House, api: ClientApi, case: s
     assert api.finish(answer.json()) == expected
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_reasoning_is_shown_beside_the_text(house: House, api: ClientApi, stream: bool) -> None:
+    house.says("thinking")
+
+    answer = await house.ask(api, api.body("thinking"), stream=stream)
+
+    assert answer.status_code == 200, answer.text
+    assert (api.pieces(answer.content) if stream else api.text(answer.json())) == "Hello"
+    assert "Let me see" in answer.text
+
+
 @pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
 async def test_signed_reasoning_goes_back_as_it_came(house: House, api: ClientApi, case: str) -> None:
     house.says(case)
