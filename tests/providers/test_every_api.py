@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.providers.answers import ERRORS, FORMATS, KEY, SIGNATURE
 from tests.providers.client_apis import APIS, PDF, PICTURE, ClientApi
+from tests.providers.fake import Heard, Said
 from tests.providers.houses import House, before
 
 pytestmark = pytest.mark.anyio
@@ -181,3 +182,29 @@ async def test_what_a_provider_is_not_told_is_named_in_the_head(house: House) ->
         answer = await house.http.post("/v1/chat/completions", json={**body, "stream": stream})
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-smg-lossy"].startswith("reasoning=left out"), answer.headers
+
+
+FREE_TEXT = {
+    "Chat Completions": [{"type": "custom", "custom": {"name": "run"}}],
+    "Responses": [{"type": "custom", "name": "run"}],
+}
+
+
+@pytest.mark.parametrize("name", FREE_TEXT)
+async def test_a_tool_of_free_text_is_a_function_to_those_who_know_no_other(house: House, name: str) -> None:
+    if house.form.kind == "openai-responses":  # which knows such tools: tests of its format tell of them
+        return
+    api = APIS[name]
+
+    def says(heard: Heard) -> Said:
+        stream = house.form.streams["tool"].replace(b"get_weather", b"run")
+        return Said(stream.replace(b"city", word.encode())) if (word := "input") in heard.body.decode() else Said(b"")
+
+    house.provider.script = says
+    house.provider.heard.clear()
+
+    answer = await house.ask(api, {**api.body("text"), "tools": FREE_TEXT[name]})
+
+    assert answer.status_code == 200, answer.text
+    assert '"input":"Paris"' in answer.text.replace(": ", ":")
+    assert "function_call" not in answer.text or name == "Chat Completions"
