@@ -63,8 +63,8 @@ class Preparing:
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
     `shared_out` returns the model of a request whose name several share; `content` a request with its media, where they are
-    passed on to engines that read prompts themselves, and with the texts of its documents, where the engines read none. `noted` returns the request with which
-    to go on after an error, None where it stands."""
+    passed on to engines that read prompts themselves, and with the texts of its documents, where the engines read none. `noted`
+    returns the request with which to go on after an error, None where it stands."""
 
     def __init__(
         self,
