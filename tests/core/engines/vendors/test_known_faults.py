@@ -742,3 +742,13 @@ def test_what_the_list_of_models_says_of_one_is_held_to() -> None:
     assert sent["output_config"]["effort"] in ("low", "high")
     with pytest.raises(UnsupportedParameter, match=r"reasoning\.enabled"):
         wire.ask(talk(reasoning=ReasoningSettings(enabled=False)), "new", EnginesConfig())
+
+
+def test_a_reason_in_every_chunk_does_not_say_that_the_end_is_due() -> None:
+    decoder = ask("gemini", talk()).decoder
+    assert decoder is not None
+
+    decoder.feed(gemini_stream([{"text": "Yes"}]))
+
+    assert not decoder.finished  # else a pause before the next chunk would end the answer
+    assert only(decoder.end(), Finished) == [Finished(0, "stop")]
