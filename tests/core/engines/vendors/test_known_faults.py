@@ -661,3 +661,94 @@ def test_a_tool_of_free_text_is_one_before_openai() -> None:
     assert [(each.name, each.custom) for each in only(events, ToolCallStart)] == [("run", True)]
     assert "".join(each.arguments for each in only(events, ToolCallDelta)) == "ls"
     assert [each.valid for each in only(events, ToolCallEnd)] == [True]
+
+
+def test_an_older_model_is_held_to_a_schema_by_a_tool_whose_arguments_are_the_answer() -> None:
+    request, model = talk(response_format=SchemaFormat(STRICT)), "claude-3-5-sonnet-20241022"
+    call = ask("anthropic", request, model)
+    sent = json.loads(call.body)
+    block = {"type": "tool_use", "id": "t", "name": sent["tools"][0]["name"], "input": {}}
+    deltas = [{"type": "input_json_delta", "partial_json": each} for each in ("", '{"city":', '"Paris"}')]
+
+    events = read("anthropic", claude_stream((block, deltas), stop="tool_use"), request, model)
+
+    assert sent["tool_choice"] == {"type": "tool", "name": sent["tools"][0]["name"]}
+    assert sent["tools"][0]["input_schema"] == STRICT
+    assert call.losses == {"response_format": "the arguments of a tool"}
+    assert "".join(each.text for each in only(events, TextDelta)) == '{"city":"Paris"}'
+    assert only(events, ToolCallStart) == []
+    assert [each.reason for each in only(events, Finished)] == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "most", "sent", "losses"),
+    [
+        (
+            "claude-sonnet-4-5",
+            ReasoningSettings(budget_tokens=2048),
+            4096,
+            {"type": "enabled", "budget_tokens": 2048},
+            {},
+        ),
+        ("claude-sonnet-4-5", ReasoningSettings(effort="high"), 4096, {"type": "enabled", "budget_tokens": 4095}, {}),
+        (
+            "claude-sonnet-4-5",
+            ReasoningSettings(budget_tokens=100),
+            4096,
+            {"type": "enabled", "budget_tokens": 1024},
+            {"budget_tokens"},
+        ),
+        ("claude-sonnet-4-5", ReasoningSettings(budget_tokens=2048), 900, None, {"thinking"}),
+        ("claude-sonnet-4-5", ReasoningSettings(enabled=False), 4096, {"type": "disabled"}, {}),
+        (
+            "claude-opus-5-5",
+            ReasoningSettings(budget_tokens=2048),
+            4096,
+            {"type": "adaptive", "display": "summarized"},
+            {"budget_tokens"},
+        ),
+        (
+            "claude-opus-5-5",
+            ReasoningSettings(adaptive=True, visible="sealed"),
+            4096,
+            {"type": "adaptive", "display": "omitted"},
+            {},
+        ),
+    ],
+)
+def test_a_model_thinks_in_the_way_that_it_knows(
+    model: str, asked: ReasoningSettings, most: int, sent: Json | None, losses: set[str]
+) -> None:
+    call = ask("anthropic", talk(reasoning=asked, sampling=Sampling(max_tokens=most)), model)
+
+    assert json.loads(call.body).get("thinking") == sent
+    assert set(call.losses) == set(losses)
+
+
+def test_what_the_list_of_models_says_of_one_is_held_to() -> None:
+    wire = MessagesFormat()
+    supported = {"supported": True}
+    capabilities = {
+        "thinking": {"supported": True, "types": {"adaptive": supported, "disabled": {"supported": False}}},
+        "effort": {"supported": True, "low": supported, "high": supported},
+        "structured_outputs": {"supported": True},
+    }
+    about = {"id": "new", "max_input_tokens": 9000, "max_tokens": 500, "capabilities": capabilities}
+
+    assert wire.described(json.dumps(about).encode()).context == 9000
+
+    sent = json.loads(wire.ask(talk(reasoning=ReasoningSettings(effort="medium")), "new", EnginesConfig()).body)
+    assert sent["max_tokens"] == 500
+    assert sent["output_config"]["effort"] in ("low", "high")
+    with pytest.raises(UnsupportedParameter, match=r"reasoning\.enabled"):
+        wire.ask(talk(reasoning=ReasoningSettings(enabled=False)), "new", EnginesConfig())
+
+
+def test_a_reason_in_every_chunk_does_not_say_that_the_end_is_due() -> None:
+    decoder = ask("gemini", talk()).decoder
+    assert decoder is not None
+
+    decoder.feed(gemini_stream([{"text": "Yes"}]))
+
+    assert not decoder.finished  # else a pause before the next chunk would end the answer
+    assert only(decoder.end(), Finished) == [Finished(0, "stop")]
