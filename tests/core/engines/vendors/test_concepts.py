@@ -101,8 +101,9 @@ HINTS |= {(CustomTool, "syntax"), (Message, "content_is_text"), (ReasoningSettin
 HINTS |= {(ReasoningSettings, "between_tools"), (SchemaFormat, "name"), (SchemaFormat, "description")}
 HINTS |= {(SchemaFormat, "strict"), (MediaSource, "fault")}
 HINTS |= {(CustomTool, "name"), (CustomTool, "description"), (ToolCall, "custom")}
+HINTS |= {(GenerationRequest, "own_fields"), (GenerationRequest, "template_arguments")}
 HINTS |= {(GenerationRequest, "add_generation_prompt"), (GenerationRequest, "continue_final_message")}
-"""Fields of which no concept is made: they are hints, or go with others that are; of the last five tests of their own tell."""
+"""Fields of which no concept is made: they are hints, or go with others that are; of the last seven tests of their own tell."""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.schemas import without_keywords
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.engines.vendors.written_fields import WrittenFields
+from smg_core.engines.vendors.written_fields import WrittenFields, put_own_fields, verbosity_of
 from smg_core.json_types import Json
 from smg_core.request import (
     EFFORT_TOKENS,
@@ -70,6 +70,8 @@ FIELDS = WrittenFields(
             "service_tier",
             "extra",
             "add_generation_prompt",
+            "own_fields",
+            "template_arguments",
             "continue_final_message",
         },
         Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"}),
@@ -140,6 +142,9 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
         if name in body or "." in name or "[" in name or not _of_messages(request):
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
+    put_own_fields(request, "messages", body, losses, PROVIDER)
+    if verbosity_of(request, PROVIDER) is not None:
+        raise not_for("verbosity", PROVIDER)
     sampled = any(name in body for name in ("temperature", "top_p", "top_k"))
     written = request.written if _of_messages(request) else b""
     return WrittenMessages(as_sent(body, written, meant, OURS), names, format_tool is not None, sampled)
