@@ -48,7 +48,10 @@ TIERS: tuple[str, ...] = (
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "credentials.aws credentials.entra credentials.google engines.codecs engines.grpc engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers",
+    """
+        credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
+        engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers
+    """,
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
