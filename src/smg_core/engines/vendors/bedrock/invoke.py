@@ -5,12 +5,11 @@ message of the stream has one event in base64. Pure. Above: the rows of kinds. B
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
@@ -42,7 +41,7 @@ KNOWN_BETAS = frozenset(
 
 
 class _Chunk(Struct):
-    bytes: str = ""
+    event: bytes = field(default=b"", name="bytes")  # in base64, which the decoder reads
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
@@ -134,8 +133,8 @@ class _Invoked(BedrockAnswer):
         if message.text(":event-type") != "chunk":
             return
         try:
-            event = binascii.a2b_base64(_CHUNK.decode(message.payload).bytes)
-        except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error) as error:
+            event = _CHUNK.decode(message.payload).event
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
                 "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
             ) from None
