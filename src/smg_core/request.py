@@ -392,7 +392,6 @@ class Sampling(Struct, frozen=True):
     `stop` strings are not part of the output unless `include_stop`.
 
     `token_ids`: the answer tells the ids of its tokens.
-
     Of Completions: `echo` puts the prompt before the text; `suffix` is the text after the completion, for models that fill in
     the middle; `truncate_prompt` keeps that many of the prompt's last tokens (-1: as many as the model takes) instead of refusing
     a longer one.
@@ -507,7 +506,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
 
     Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, without a
     template; `add_special_tokens` False leaves out what the tokenizer puts around a text. `extra` holds fields by wire name that
-    have no place here; `headers` the lower-cased headers a room may route by.
+    have no place here, `own_fields` those that the API's own provider alone can honour; `headers`, lower-cased, are to route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
     answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of a session,
@@ -541,6 +540,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     service_tier: str | None = None
     metadata: Mapping[str, str] = {}
     extra: Mapping[str, Json] = {}
+    own_fields: Mapping[str, Json] = {}
     headers: Mapping[str, str] = {}
     background: bool = False
     include: frozenset[str] = frozenset()

@@ -35,7 +35,8 @@ class Format:
     """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`:
     where the model declines, the provider's filter has cut the answer off. `cut_at`
     is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed;
-    `returned` is the field in which it takes plain reasoning back."""
+    `returned` is the field in which it takes plain reasoning back. `documents`: it reads PDF
+    itself."""
 
     kind: str
     model: str
@@ -51,6 +52,7 @@ class Format:
     cut_at: int | None = None
     signs: bool = True
     returned: str = ""
+    documents: bool = True
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:

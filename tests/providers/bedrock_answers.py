@@ -62,9 +62,11 @@ def _said(text: str) -> tuple[None, list[Mapping[str, Any]]]:
     return None, [{"text": each} for each in (text[:3], text[3:]) if each]
 
 
-def _called(call_id: str, city: str) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    pieces = ["", '{"city"', f':"{city}"}}']
-    return {"toolUse": {"toolUseId": call_id, "name": "get_weather"}}, [{"toolUse": {"input": each}} for each in pieces]
+def _called(
+    call_id: str, city: str, name: str = "get_weather", field: str = "city"
+) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    pieces = ["", f'{{"{field}"', f':"{city}"}}']
+    return {"toolUse": {"toolUseId": call_id, "name": name}}, [{"toolUse": {"input": each}} for each in pieces]
 
 
 def _thought(text: str) -> tuple[None, list[Mapping[str, Any]]]:
@@ -109,6 +111,12 @@ _CONVERSE = {
     "length": converse_stream(_said("Hello"), stop="max_tokens"),
     "refusal": converse_stream(_said("Hello"), stop="content_filtered"),
     "thinking": converse_stream(_thought("Let me see"), _said("Hello")),
+    "free_text": converse_stream(_called("tooluse_1", "Paris", "run", "input"), stop="tool_use"),
+    "hidden_tool": converse_stream(
+        (None, [{"reasoningContent": {"redactedContent": SIGNATURE}}]),
+        _called("tooluse_1", "Paris"),
+        stop="tool_use",
+    ),
     "thinking_tool": converse_stream(_thought("Let me see"), _called("tooluse_1", "Paris"), stop="tool_use"),
 }
 
@@ -151,7 +159,8 @@ BEDROCK_FORMATS: Mapping[str, Format] = {
     "bedrock-anthropic": Format(
         "bedrock-anthropic",
         MODEL,
-        {case: _chunks(stream) for case, stream in _MESSAGES.streams.items()},
+        {case: _chunks(stream) for case, stream in _MESSAGES.streams.items()}
+        | {"free_text": _chunks(_MESSAGES.streams["tool"].replace(b"get_weather", b"run").replace(b"city", b"input"))},
         _ERRORS,
         exception_frame("throttlingException", b'{"message":"Too many requests"}'),
         _nothing,

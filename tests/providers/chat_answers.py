@@ -54,7 +54,8 @@ _STREAMS = {
     "json": chat_stream(*_said('{"city":"Paris"}')),
     "length": chat_stream(*_said("Hello"), stop="length"),
     "refusal": chat_stream(*_said("Hello"), stop="content_filter"),
-    "thinking": chat_stream(*_said("Hello")),
+    "thinking": chat_stream({"reasoning_content": "Let me see"}, *_said("Hello")),
+    "hidden_tool": chat_stream(*_called(0, "callabc12", "Paris"), stop="tool_calls"),
     "thinking_tool": chat_stream(*_called(0, "callabc12", "Paris"), stop="tool_calls"),
 }
 _ERRORS = {
@@ -87,6 +88,7 @@ def _format(kind: str, header: tuple[str, str], returned: str = "") -> Format:
         filters=True,
         signs=False,
         returned=returned,
+        documents=kind != "mistral",
     )
 
 

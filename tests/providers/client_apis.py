@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.sse import SseReader
 
-__all__ = ["APIS", "PICTURE", "SCHEMA", "ClientApi"]
+__all__ = ["APIS", "PDF", "PICTURE", "SCHEMA", "ClientApi"]
 
 SCHEMA = {
     "type": "object",
@@ -23,6 +23,7 @@ PICTURE = base64.b64encode(
         "0000000049454e44ae426082"
     )
 ).decode()
+PDF = base64.b64encode(b"%PDF-1.4 a test").decode()
 WEATHER = {"name": "get_weather", "description": "The weather of a city", "parameters": SCHEMA}
 Json = dict[str, Any]
 
@@ -92,6 +93,20 @@ _CHAT = ClientApi(
                 }
             ]
         },
+        "pdf": {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "What is this?"},
+                        {
+                            "type": "file",
+                            "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
+                        },
+                    ],
+                }
+            ]
+        },
         "thinking": {"reasoning_effort": "medium"},
         "thinking_tool": {"reasoning_effort": "medium", "tools": _CHAT_TOOLS},
     },
@@ -139,6 +154,20 @@ _MESSAGES = ClientApi(
                 }
             ]
         },
+        "pdf": {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "document",
+                            "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
+                        },
+                        {"type": "text", "text": "What is this?"},
+                    ],
+                }
+            ]
+        },
         "thinking": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
         "thinking_tool": {"thinking": {"type": "enabled", "budget_tokens": 2048}, "tools": _MESSAGES_TOOLS},
     },
@@ -180,6 +209,21 @@ _RESPONSES = ClientApi(
                     "content": [
                         {"type": "input_text", "text": "What is this?"},
                         {"type": "input_image", "image_url": f"data:image/png;base64,{PICTURE}"},
+                    ],
+                }
+            ]
+        },
+        "pdf": {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "What is this?"},
+                        {
+                            "type": "input_file",
+                            "filename": "a.pdf",
+                            "file_data": f"data:application/pdf;base64,{PDF}",
+                        },
                     ],
                 }
             ]
@@ -241,6 +285,14 @@ _GEMINI = ClientApi(
                 }
             ]
         },
+        "pdf": {
+            "contents": [
+                {
+                    "role": "user",
+                    "parts": [{"text": "What is this?"}, {"inlineData": {"mimeType": "application/pdf", "data": PDF}}],
+                }
+            ]
+        },
         "thinking": _THINKING,
         "thinking_tool": {**_THINKING, "tools": _GEMINI_TOOLS},
     },
@@ -296,6 +348,12 @@ _INTERACTIONS = ClientApi(
             "input": [
                 {"type": "text", "text": "What is this?"},
                 {"type": "image", "data": PICTURE, "mime_type": "image/png"},
+            ]
+        },
+        "pdf": {
+            "input": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "document", "data": PDF, "mime_type": "application/pdf"},
             ]
         },
         "thinking": _LEVEL,

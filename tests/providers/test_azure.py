@@ -87,7 +87,7 @@ async def test_a_token_of_entra_is_asked_for_once_and_again_when_it_is_refused(m
         schemes=frozenset({"http"}), hosts=frozenset({"127.0.0.1"}), private=frozenset({"127.0.0.1"}), ports=None
     )
     monkeypatch.setattr(
-        opening, "TokenAsker", lambda limits: TokenAsker(token=loopback, metadata=loopback, timeout_s=60)
+        opening, "TokenAsker", lambda limits: TokenAsker(token=loopback, metadata=loopback, timeout_s=60, near_s=60)
     )
     credential = CredentialSpec(kind="entra", tenant="t", client="c", key="s3cret-of-the-client")
     async with providing(answer) as azure:

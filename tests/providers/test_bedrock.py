@@ -1,6 +1,7 @@
 """Bedrock's fakes are read by AWS's own library, and the gateway signs for them as that does: keys, clocks, refusals."""
 
 import asyncio
+import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -102,7 +103,10 @@ def boto(url: str, ca: Path) -> Any:
 
 def conversed(client: Any) -> list[dict[str, Any]]:
     answer = client.converse_stream(modelId=MODEL, messages=[{"role": "user", "content": [{"text": "Hi"}]}])
-    return list(answer["stream"])
+    try:
+        return list(answer["stream"])
+    finally:
+        answer["stream"].close()
 
 
 async def test_the_library_of_aws_reads_every_answer_of_the_fake(context: ssl.SSLContext, ca: Path, keys: None) -> None:
@@ -127,6 +131,44 @@ async def test_the_library_of_aws_reads_every_answer_of_the_fake(context: ssl.SS
         client.close()
         assert {each.path for each in provider.heard} == {IN_PATH}
         assert all(signed_as_botocore_signs(each, provider.url) for each in provider.heard)
+
+
+async def test_the_library_of_aws_reads_messages_out_of_the_fake_of_invoke_model(
+    context: ssl.SSLContext, ca: Path, keys: None
+) -> None:
+    form = BEDROCK_FORMATS["bedrock-anthropic"]
+
+    def invoked(client: Any) -> str:
+        answer = client.invoke_model_with_response_stream(modelId=MODEL, body=b"{}")
+        events = [json.loads(each["chunk"]["bytes"]) for each in answer["body"]]
+        return "".join(each["delta"]["text"] for each in events if each["type"] == "content_block_delta")
+
+    async with providing(script(form, "text"), context) as provider:
+        client = await asyncio.to_thread(boto, provider.url, ca)
+        assert await asyncio.to_thread(invoked, client) == "Hello"
+        client.close()
+        spec = WorkerSpec(
+            provider.url,
+            dialect="bedrock-anthropic",
+            model=MODEL,
+            region="eu-west-1",
+            credential=CredentialSpec(kind="aws"),
+            tls=Tls(ca=ca),
+        )
+        async with Gateway([spec], config=CONFIG) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
+                betas = {"anthropic-beta": "interleaved-thinking-2025-05-14,unknown-2026-01-01"}
+                answer = await http.post("/v1/messages", json={**ASK, "max_tokens": 9}, headers=betas)
+        theirs, ours = provider.asked
+        assert answer.json()["content"][0]["text"] == "Hello"
+        assert ours.path == theirs.path == IN_PATH.replace("converse-stream", "invoke-with-response-stream")
+        assert "model" not in ours.json
+        assert "stream" not in ours.json
+        assert ours.json["anthropic_version"] == "bedrock-2023-05-31"
+        assert ours.json["anthropic_beta"] == ["interleaved-thinking-2025-05-14"]
+        assert "betas=" in answer.headers["x-smg-lossy"]
+        assert signed_as_botocore_signs(ours, provider.url)
 
 
 async def test_the_library_of_aws_sends_a_key_of_bedrock_as_the_gateway_does(

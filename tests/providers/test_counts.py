@@ -4,11 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.providers.answers import FORMATS
+from tests.providers.bedrock_answers import ALL_FORMATS
 from tests.providers.houses import House, before
 
 pytestmark = pytest.mark.anyio
 
+COUNTING = [kind for kind, form in ALL_FORMATS.items() if form.counted is not None]
 ASKED: dict[str, tuple[str, dict[str, Any], str]] = {
     "Messages": (
         "/v1/messages/count_tokens",
@@ -24,9 +25,9 @@ ASKED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module", params=COUNTING)
 async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
-    async with before(FORMATS[request.param]) as found:
+    async with before(ALL_FORMATS[request.param]) as found:
         yield found
 
 

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.providers.answers import ERRORS, KEY, SIGNATURE
 from tests.providers.bedrock_answers import ALL_FORMATS
-from tests.providers.client_apis import APIS, ClientApi
+from tests.providers.client_apis import APIS, PDF, PICTURE, ClientApi
+from tests.providers.fake import Heard, Said
 from tests.providers.houses import House, before
 
 pytestmark = pytest.mark.anyio
@@ -91,13 +92,19 @@ async def test_an_answer_of_a_schema_is_told(house: House, api: ClientApi) -> No
     assert "additionalProperties" in house.provider.asked[0].body.decode()
 
 
-async def test_a_picture_is_sent(house: House, api: ClientApi) -> None:
+@pytest.mark.parametrize(("case", "data"), [("picture", PICTURE), ("pdf", PDF)])
+async def test_pictures_and_documents_are_sent(house: House, api: ClientApi, case: str, data: str) -> None:
     house.says("text")
 
-    answer = await house.ask(api, api.body("picture"))
+    answer = await house.ask(api, api.body(case))
 
+    if case == "pdf" and not house.form.documents:  # the gateway reads it, and finds that it is none
+        assert answer.status_code == 400
+        assert "damaged" in answer.text
+        return
     assert answer.status_code == 200, answer.text
-    assert "iVBORw0KGgo" in house.provider.asked[0].body.decode()
+    assert data in house.provider.asked[0].body.decode()
+    assert "x-smg-lossy" not in answer.headers
 
 
 @pytest.mark.parametrize("case", ["text", "tool", "length", "refusal"])
@@ -111,6 +118,20 @@ async def test_why_an_answer_ended_is_told(house: House, api: ClientApi, case: s
     if case == "refusal" and house.form.filters:
         expected = FILTERED[name_of(api)]
     assert api.finish(answer.json()) == expected
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_reasoning_is_shown_beside_the_text(house: House, api: ClientApi, stream: bool) -> None:
+    house.says("thinking")
+
+    answer = await house.ask(api, api.body("thinking"), stream=stream)
+
+    if not house.form.signs and answer.status_code == 400:  # a provider that is not told how much to reason
+        assert "its models are chosen by whether they reason" in answer.text
+        return
+    assert answer.status_code == 200, answer.text
+    assert (api.pieces(answer.content) if stream else api.text(answer.json())) == "Hello"
+    assert "Let me see" in answer.text
 
 
 @pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
@@ -176,3 +197,30 @@ async def test_what_a_provider_is_not_told_is_named_in_the_head(house: House) ->
             assert house.provider.asked[-1].json["messages"][1][house.form.returned] == "Hm"
         else:
             assert answer.headers["x-smg-lossy"].startswith("reasoning=left out"), answer.headers
+
+
+FREE_TEXT = {
+    "Chat Completions": [{"type": "custom", "custom": {"name": "run"}}],
+    "Responses": [{"type": "custom", "name": "run"}],
+}
+
+
+@pytest.mark.parametrize("name", FREE_TEXT)
+async def test_a_tool_of_free_text_is_a_function_to_those_who_know_no_other(house: House, name: str) -> None:
+    if house.form.kind in ("openai-responses", "azure"):  # which knows such tools: tests of its format tell of them
+        return
+    api = APIS[name]
+
+    def says(heard: Heard) -> Said:
+        stream = house.form.streams["tool"].replace(b"get_weather", b"run").replace(b"city", b"input")
+        known = house.form.streams.get("free_text", stream)
+        return Said(known, kind=house.form.content_type) if "input" in heard.body.decode() else Said(b"")
+
+    house.provider.script = says
+    house.provider.heard.clear()
+
+    answer = await house.ask(api, {**api.body("text"), "tools": FREE_TEXT[name]})
+
+    assert answer.status_code == 200, answer.text
+    assert '"input":"Paris"' in answer.text.replace(": ", ":")
+    assert "function_call" not in answer.text or name == "Chat Completions"

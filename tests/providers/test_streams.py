@@ -3,9 +3,10 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import attrs
 import pytest
 from tests.providers.answers import FORMATS, KEY, Format
 from tests.providers.client_apis import APIS, ClientApi
@@ -17,7 +18,8 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
 from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
-from smg_core.events import Usage
+from smg_core.errors import SmgError
+from smg_core.events import Event, TextDelta, Usage
 from smg_core.hooks import RequestFinished
 from smg_core.request import GenerationRequest, Message, Text
 
@@ -85,6 +87,42 @@ async def test_what_is_no_event_is_an_error(house: House) -> None:
         house.provider.script = lambda _, odd=odd: Said(odd)
         answer = await house.http.post("/v1/chat/completions", json=APIS["Chat Completions"].body("text"))
         assert answer.status_code == 502, (odd, answer.text)
+
+
+@attrs.define
+class Listener:
+    """The sink of one call: the events, and the signs of life beside them."""
+
+    events: list[Event] = attrs.field(factory=list)
+    beats: int = 0
+    over: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def push(self, pushed: Sequence[Event], /) -> None:
+        self.events += pushed
+
+    def alive(self) -> None:
+        self.beats += 1
+
+    def closed(self, error: SmgError | None) -> None:
+        self.over.set()
+
+
+async def test_a_ping_is_a_sign_of_life(house: House) -> None:
+    listener = Listener()
+    house.provider.script = lambda _: Said(b": ping\n\n", then=house.form.streams["text"])
+    house.provider.go.clear()
+    engine: Any = next(iter(house.gateway.registry)).engine
+    request = GenerationRequest("r", house.form.model, (Message("user", (Text("Hi"),)),))
+
+    await engine.chat(request, listener)
+    async with asyncio.timeout(PATIENCE):
+        while not listener.beats:
+            await asyncio.sleep(0)
+        assert listener.events == []
+        house.provider.go.set()
+        await listener.over.wait()
+
+    assert "".join(each.text for each in listener.events if isinstance(each, TextDelta)) == "Hello"
 
 
 async def test_a_client_that_leaves_closes_the_connection_to_the_provider(house: House) -> None:

@@ -83,13 +83,22 @@ def open_signer(
     `limits`. Raises
     ValueError for a credential that makes no sense, or that this provider does not take."""
     spec.check()
-    key = spec, wants
+    key = spec, _needed(spec, wants)
     if asker is not None:
         return _signer(spec, wants, asker)
     shared = _open.get(key)
     if shared is None:
         shared = _open[key] = _Shared(_signer(spec, wants, TokenAsker(limits=limits)))
     return _SharedSigner(key, shared)
+
+
+def _needed(spec: CredentialSpec, wants: ProviderWants) -> ProviderWants:
+    """What of `wants` makes a difference for a credential: workers that differ in the rest share its signer."""
+    if spec.kind == "key":
+        return ProviderWants(wants.header, wants.scheme)
+    if spec.kind == "aws":
+        return ProviderWants(service=wants.service, region=wants.region)
+    return ProviderWants(scope=wants.scope)
 
 
 def _signer(spec: CredentialSpec, wants: ProviderWants, asker: TokenAsker) -> Signer:

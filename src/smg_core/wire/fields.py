@@ -5,6 +5,9 @@ Each is checked against the limits here, for all of them. Pure. Above: the decod
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json
@@ -81,3 +84,18 @@ def read_metadata(metadata: Mapping[str, str], limits: LimitsConfig) -> Mapping[
                 code="string_above_max_length",
             )
     return metadata
+
+
+def read_own_fields(body: Struct, names: Mapping[str, str]) -> Mapping[str, Json]:
+    """The fields of a body that the API's own provider alone can honour, by their names on the wire; `names` has those of the
+    struct's attributes. They change nothing here."""
+    given = {wire: getattr(body, name) for name, wire in names.items() if getattr(body, name) is not None}
+    found: Mapping[str, Json] = _without_nulls(to_builtins(given)) if given else _NO_ARGUMENTS
+    return found
+
+
+def _without_nulls(value: Any) -> Any:
+    """JSON without the members of objects that say nothing."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

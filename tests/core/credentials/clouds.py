@@ -58,4 +58,4 @@ class Cloud:
 
 def asker() -> TokenAsker:
     """Asks the loopback, with a test's patience."""
-    return TokenAsker(token=LOOPBACK, metadata=LOOPBACK, timeout_s=PATIENCE, tries=1)
+    return TokenAsker(token=LOOPBACK, metadata=LOOPBACK, timeout_s=PATIENCE, near_s=PATIENCE, tries=1)

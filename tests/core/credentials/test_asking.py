@@ -59,7 +59,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged() -> None:
         return ["127.0.0.1"]
 
     async with listening(peer.take) as port:
-        asker = TokenAsker(resolve=resolve, timeout_s=PATIENCE)
+        asker = TokenAsker(resolve=resolve, timeout_s=PATIENCE, near_s=PATIENCE)
         answer = await asker.ask("GET", f"http://metadata.google.internal:{port}/token", headers=[("x-one", "1")])
     assert (answer.status, answer.body) == (200, b'"token"')
     assert asked == ["metadata.google.internal"]
@@ -70,7 +70,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged() -> None:
 async def test_a_host_that_is_at_fault_is_asked_again_and_not_for_ever() -> None:
     peer = Peer([b"", FAULT, TOKEN])
     async with listening(peer.take) as port:
-        asker = TokenAsker(timeout_s=PATIENCE)
+        asker = TokenAsker(timeout_s=PATIENCE, near_s=PATIENCE)
         assert (await asker.ask("GET", f"http://127.0.0.1:{port}/token")).status == 200
         peer.answers = [FAULT, FAULT, FAULT]
         assert (await asker.ask("GET", f"http://127.0.0.1:{port}/token")).status == 503

@@ -235,3 +235,28 @@ async def test_keys_that_are_refused_are_asked_for_again_and_rights_that_lack_ar
     assert "Credential=ASIA2/" in dict(again)["authorization"]
     assert signer.refused(sent, 403, expired, b"{}")  # of the old keys, while the new ones are there
     assert given == 2
+
+
+async def test_a_large_body_is_signed_in_a_thread_and_alike() -> None:
+    async def fetch() -> Granted[AwsKeys]:
+        return Granted(AwsKeys("AKIA", "s3cret"))
+
+    signer = AwsSigner(Renewed("keys", fetch, clock=Stopped()), AwsScope("us-east-1", "bedrock"), clock=Stopped())
+    place = ("POST", "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse", ())
+    await signer.authorise(*place, b"{}")  # type: ignore[misc]
+    assert not hasattr(signer.authorise(*place, b"{}"), "__await__")
+    large = bytes(1 << 20)
+    signed = await signer.authorise(*place, large)  # type: ignore[misc]
+    date = dict(signed)["x-amz-date"]
+    assert signed == sign(AwsKeys("AKIA", "s3cret"), AwsScope("us-east-1", "bedrock"), date, *place, large)
+
+
+async def test_a_profile_that_signs_in_by_sso_is_asked_of_botocore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sso = "sso_start_url = https://a.example\nsso_region = eu-west-1\nsso_account_id = 1\nsso_role_name = r\n"
+    write(tmp_path, config=f"[profile work]\n{sso}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / ".aws" / "config"))
+    with pytest.raises(ValueError, match=r"botocore gives no keys: [A-Za-z]+Error"):  # nobody has signed in
+        await chain(tmp_path, {}, profile="work").fetch()

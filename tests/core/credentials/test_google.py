@@ -194,3 +194,27 @@ async def test_a_token_is_asked_of_the_hosts_of_google_alone(tmp_path: Path) -> 
     file = written(tmp_path, {**service_account(1), "token_uri": "https://evil.example/token"})
     with pytest.raises(ValueError, match="may not be fetched"):
         await chain(tmp_path, {}, file=file).fetch()
+
+
+async def test_a_file_of_another_type_is_read_by_google_auth(tmp_path: Path) -> None:
+    cloud = Cloud(lambda _: (200, json.dumps({"access_token": "t0ken-of-the-library", "expires_in": 3600})))
+    async with listening(cloud.take) as port:
+        document = {
+            "type": "external_account_authorized_user",
+            "audience": "//iam.googleapis.com/locations/global/workforcePools/p/providers/x",
+            "client_id": "c",
+            "client_secret": "s3cret",
+            "refresh_token": "r3fresh",
+            "token_url": f"http://127.0.0.1:{port}/token",
+            "token_info_url": f"http://127.0.0.1:{port}/info",
+        }
+        granted = await chain(tmp_path, {}, file=written(tmp_path, document)).fetch()
+    assert granted.value == "t0ken-of-the-library"
+    assert granted.renew_at <= granted.ends_at
+    assert parse_qs(cloud.asked[0].body.decode())["refresh_token"] == ["r3fresh"]
+    cloud = Cloud(lambda _: (401, json.dumps({"error": "invalid_grant", "error_description": "s3cret"})))
+    async with listening(cloud.take) as port:
+        refused = {**document, "token_url": f"http://127.0.0.1:{port}/token"}
+        with pytest.raises(ValueError, match="google-auth gives no token: ") as caught:
+            await chain(tmp_path, {}, file=written(tmp_path, refused)).fetch()
+    assert "s3cret" not in str(caught.value)

@@ -234,6 +234,22 @@ async def test_a_cancelled_request_leaves_the_question_to_those_that_wait() -> N
     await source.close()
 
 
+async def test_those_who_wait_for_a_source_that_is_closed_are_told_and_not_cancelled() -> None:
+    async def fetch() -> Granted[str]:
+        await asyncio.Event().wait()
+        return Granted("never")
+
+    source = Renewed("closed", fetch, clock=Hand())
+    waiting = asyncio.ensure_future(source.current())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await source.close()
+    with pytest.raises(CredentialFailed):
+        await waiting
+    with pytest.raises(CredentialFailed):
+        await source.current()
+
+
 @pytest.mark.parametrize("field", ["key", "command"])
 def test_no_way_to_print_a_credential_shows_it(field: str) -> None:
     spec = CredentialSpec(key="s3cret") if field == "key" else CredentialSpec(command=("vault", "--token=s3cret"))

@@ -26,6 +26,7 @@ from smg_core.origin import KEEPS_BUDGET, Origin
 from smg_core.request import GenerationRequest, JsonFormat, ReasoningSettings, Sampling
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import too_many
+from smg_core.wire.fields import read_own_fields
 from smg_core.wire.sampling import most_choices, read_stop, read_top_k, read_top_p
 from smg_core.wire.settings import LimitsConfig
 
@@ -36,6 +37,7 @@ _COUNT_DECODER = ProtoJsonDecoder(CountContentBody)
 ORIGIN = Origin("generate_content", traits=frozenset({KEEPS_BUDGET}), seals="gemini.thought")
 _NO_CONFIG = GenerationConfig()
 _NO_TOOLS = ReadTools()
+_OWN = {"safety_settings": "safetySettings", "labels": "labels", "service_tier": "serviceTier"}
 _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "audio_timestamp")
 
 
@@ -139,6 +141,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     generation = GenerationRequest(
         id=incoming.request_id,
         written=incoming.kept_body,
+        own_fields=read_own_fields(wire, _OWN),
         model=model,
         messages=conversation.messages,
         tools=(*offered.tools, *offered.servers),

@@ -33,11 +33,14 @@ from smg_core.request import (
 from smg_core.wire.base import Incoming
 from smg_core.wire.compat import Compat
 from smg_core.wire.decoding import WireDecoder, plain_body, too_many
+from smg_core.wire.fields import read_own_fields
 from smg_core.wire.sampling import read_top_k, read_top_p
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
 __all__ = ["MessagesRequest", "decode_count", "decode_messages"]
 
+_OWN_OF_COUNTS = {"speed": "speed", "cache_control": "cache_control"}
+_OWN = {**_OWN_OF_COUNTS, "inference_geo": "inference_geo"}
 ORIGIN = Origin(
     "messages", traits=frozenset({KEEPS_BUDGET, REMINDERS, SEALS_DIGEST}), seals="messages.thinking", calls="toolu_"
 )
@@ -213,6 +216,7 @@ def _generation(
     return GenerationRequest(
         id=incoming.request_id,
         written=incoming.kept_body,
+        own_fields=read_own_fields(body, _OWN if isinstance(body, wire.MessagesBody) else _OWN_OF_COUNTS),
         model=body.model,
         messages=tuple(messages),
         tools=(*offered.tools, *offered.servers),

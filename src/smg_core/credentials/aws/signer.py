@@ -4,6 +4,7 @@ A clock that is off is learnt from the first refusal that says so: AWS compares 
 the header Date of its answer. Above: opening. Below: renewed, sigv4.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from email.utils import parsedate_to_datetime
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 _REFUSALS = frozenset({400, 401, 403})
 _STALE = (b"Signature expired", b"Signature not yet current", b"RequestTimeTooSkewed", b"RequestExpired")
 _CHANGED = (b"ExpiredToken", b"UnrecognizedClient", b"InvalidClientTokenId", b"InvalidSignature", b"security token")
+_LARGE = 256 * 1024
+"""Bytes of a body above which its digest is made in a thread."""
 _LEAST_S = 60.0
 """Seconds that the clock has to be off by for a refusal to be its fault."""
 
@@ -46,7 +49,7 @@ class AwsSigner:
 
     def authorise(self, method: str, url: str, headers: SentFields, body: bytes) -> SentFields | Awaitable[SentFields]:
         keys = self._source.held()
-        if keys is None:
+        if keys is None or len(body) > _LARGE:
             return self._awaited(method, url, headers, body)
         return self._signed(keys, method, url, headers, body)
 
@@ -81,7 +84,10 @@ class AwsSigner:
         return True
 
     async def _awaited(self, method: str, url: str, headers: SentFields, body: bytes) -> SentFields:
-        return self._signed(await self._source.current(), method, url, headers, body)
+        keys = await self._source.current()
+        if len(body) <= _LARGE:
+            return self._signed(keys, method, url, headers, body)
+        return await asyncio.to_thread(self._signed, keys, method, url, headers, body)
 
     def _signed(self, keys: AwsKeys, method: str, url: str, headers: SentFields, body: bytes) -> SentFields:
         return sign(keys, self._scope, amz_date(self._clock.time() + self.skew_s), method, url, headers, body)

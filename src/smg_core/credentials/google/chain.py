@@ -186,9 +186,15 @@ class GoogleChain:
         return token_of_answer(answer.status, answer.body, self.clock.time())
 
     async def _of_library(self, data: bytes) -> Granted[str]:
-        """A token by google-auth, where it is installed, for files that only it can read."""
+        """A token by google-auth, where it is installed, for files that only it can read. The hosts that it asks are judged
+        first, as those that are asked here."""
+        info = msgspec.json.decode(data, type=dict[str, Any])
+        module, in_file = _LIBRARY[_library_kind(info) or ""]
+        for name in ("token_url", "token_info_url", "service_account_impersonation_url"):
+            if name in info:
+                self.asker.token.target(str(info[name]))
         try:
-            auth, errors = import_module("google.auth"), import_module("google.auth.exceptions")
+            kind, errors = import_module(module), import_module("google.auth.exceptions")
             requests = import_module("google.auth.transport.requests")
         except ImportError:
             raise ValueError(
@@ -197,25 +203,36 @@ class GoogleChain:
 
         def asked() -> tuple[str, float | None]:
             try:
-                found, _ = auth.load_credentials_from_dict(msgspec.json.decode(data), scopes=[self.scope])
+                wanted = {"scopes": [self.scope]}
+                found = kind.Credentials.from_info({**info, **wanted}, **({} if in_file else wanted))
                 found.refresh(requests.Request())
-            except errors.GoogleAuthError as error:
+            except (errors.GoogleAuthError, ValueError) as error:
                 raise ValueError(f"google-auth gives no token: {type(error).__name__}") from None
             ends = found.expiry
             return found.token, None if ends is None else (ends - _EPOCH).total_seconds()
 
         token, ends_at = await asyncio.to_thread(asked)
-        now = self.clock.time()
-        return token_until(token, now, now + _LIBRARY_S if ends_at is None else ends_at)
+        return token_until(token, self.clock.time(), self.clock.time() + _LIBRARY_S if ends_at is None else ends_at)
+
+
+_LIBRARY: Mapping[str, tuple[str, bool]] = {
+    "authorized_user": ("google.auth.external_account_authorized_user", True),
+    "aws": ("google.auth.aws", False),
+    "certificate": ("google.auth.identity_pool", False),
+}
+"""The module of google-auth that reads each kind of file, and whether it looks for the scope in the file."""
 
 
 def _for_library(data: bytes) -> bool:
     """Whether a file is of a kind that google-auth knows and this chain does not."""
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
+        return _library_kind(msgspec.json.decode(data, type=dict[str, Any])) is not None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
+
+
+def _library_kind(found: Mapping[str, Any]) -> str | None:
     source = found.get("credential_source")
     if found.get("type") == "external_account" and isinstance(source, dict):
-        return "environment_id" in source or "certificate" in source
-    return found.get("type") in ("external_account_authorized_user", "gdch_service_account")
+        return "aws" if "environment_id" in source else "certificate" if "certificate" in source else None
+    return "authorized_user" if found.get("type") == "external_account_authorized_user" else None

@@ -56,13 +56,15 @@ _LIMITS = EnginesConfig()
 
 @attrs.frozen
 class TokenAsker:
-    """Asks hosts for tokens: those of `token` by https, those of `metadata` by http. `timeout_s` is for one try; `tries` are made
-    where a host cannot be reached or says that it is at fault. `tls` has the authorities that are trusted."""
+    """Asks hosts for tokens: those of `token` by https, those of `metadata` by http. A try takes `timeout_s` at most, `near_s` at
+    a host of `metadata`; `tries` are made where a host cannot be reached or says that it is at fault. `tls` has the authorities
+    that are trusted, `limits` the proxy."""
 
     token: UrlRules = _TOKEN
     metadata: UrlRules = _METADATA
     tls: Tls | None = None
     timeout_s: float = 5.0
+    near_s: float = 2.0
     tries: int = 3
     resolve: Resolver = resolve_host
     limits: EnginesConfig = _LIMITS
@@ -85,22 +87,23 @@ class TokenAsker:
     ) -> HttpReply:
         """The answer, whatever its status. Raises EgressRefused (a ValueError) for a host that may not be asked, and SmgError
         where there is no answer."""
-        rules = self.metadata if url.startswith("http://") else self.token
+        near = url.startswith("http://")
+        rules, seconds = (self.metadata, self.near_s) if near else (self.token, self.timeout_s)
         target = rules.target(url)
         origin = f"{target.scheme}://{target.authority}"
         address, limits = HttpAddress(origin, "", "", target.host, target.port), self.limits
         if proxy_for(address, limits.http_proxy, limits.http_direct) is None:  # a proxy resolves names itself
             limits = attrs.evolve(limits, http_proxy=None)
-            async with asyncio.timeout(self.timeout_s):
+            async with asyncio.timeout(seconds):
                 where = rules.address(target.host, await self.resolve(target.host, target.port))
             address = attrs.evolve(address, host=where)
         tls = attrs.evolve(self.tls or Tls(), server_name=target.host) if target.scheme == "https" else None
         left = self.tries
         while True:
             left -= 1
-            client = HttpClient(address, headers=headers, tls=tls, limits=limits, connect_timeout=self.timeout_s)
+            client = HttpClient(address, headers=headers, tls=tls, limits=limits, connect_timeout=seconds)
             try:
-                answer = await client.ask(method, target.path, body, timeout=self.timeout_s, most=_MOST_BYTES)
+                answer = await client.ask(method, target.path, body, timeout=seconds, most=_MOST_BYTES)
             except _AGAIN:
                 if left <= 0:
                     raise

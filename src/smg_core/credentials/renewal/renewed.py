@@ -67,11 +67,21 @@ class Renewed(Generic[T]):
         if value is not None:
             return value
         if self._failure is None or self._clock.monotonic() - self._failure[0] >= self._pause_s:
-            await asyncio.shield(self._begin())
+            await self._asked()
         held = self._held
         if held is None or self._clock.time() >= held.ends_at:
             raise CredentialFailed(_NONE, detail=f"credential {self.name}: {self._why()}")
         return held.value
+
+    async def _asked(self) -> None:
+        """Wait until the source was asked, or until nothing is asked any more."""
+        running = self._begin()
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not running.cancelled() or (task is not None and task.cancelling()):
+                raise  # it is the caller who is cancelled
 
     def refuse(self, value: T) -> bool:
         """The provider does not take `value`: the source is asked again. Returns whether there can be another one; a value that

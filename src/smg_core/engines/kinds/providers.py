@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from smg_core.engines.base import Engine
 from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.http.address import HTTP_SCHEMES, HttpAddress
@@ -83,7 +85,7 @@ def _account_of(place: EnginePlace) -> str:
     """What tells accounts at a provider apart: where a credential comes from, so that it may be replaced; else the key itself."""
     key, _ = _key_of(place)
     spec = place.credential
-    return _account(key if spec is None else spec.key or repr(spec))
+    return _account(key if spec is None else spec.key or msgspec.json.encode(spec).decode())
 
 
 def _check_region(place: EnginePlace) -> None:

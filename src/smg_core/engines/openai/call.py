@@ -36,7 +36,8 @@ _NO_LOSSES: Mapping[str, str] = {}
 class HttpAnswerCall:
     """A call in flight: receives the answer (`HttpReceiver`) and pushes what it means, until one of both sides has had enough.
     `error_of` makes the error of an answer that is none, of whose body the beginning is known; `secrets` are kept out of errors.
-    `losses` names what of the request the server is not told, each with what is done in its place."""
+    `losses` names what of the request the server is not told, each with what is done in its place. `alive` is called for pieces
+    of a stream that bring no events, which say that the server is at work."""
 
     def __init__(
         self,
@@ -47,7 +48,9 @@ class HttpAnswerCall:
         secrets: SecretHeaders,
         error_of: Callable[[HttpReply], SmgError],
         losses: Mapping[str, str] = _NO_LOSSES,
+        alive: Callable[[], None] | None = None,
     ) -> None:
+        self._alive = alive
         self.losses = losses
         self._error_of = error_of
         self._limits = limits
@@ -219,5 +222,9 @@ class HttpAnswerCall:
             self._sink.closed(error)
 
     def _push(self, events: list[Event]) -> None:
-        if events and not self._over:
+        if self._over:
+            return
+        if events:
             self._sink.push(events)
+        elif self._alive is not None:
+            self._alive()

@@ -49,6 +49,17 @@ class ProviderAnswerReader(Generic[E]):
             events += self.fail(error)
         return events
 
+    def event(self, data: bytes) -> list[Event]:
+        """The events of one event's data, of a provider that does not send them as a stream of text."""
+        events: list[Event] = []
+        if self.done or self.error is not None:
+            return events
+        try:
+            self._read(data, events)
+        except SmgError as error:
+            events += self.fail(error)
+        return events
+
     def end(self) -> list[Event]:
         """The events that the end of the stream brings: an error, unless all is said by then."""
         events: list[Event] = []

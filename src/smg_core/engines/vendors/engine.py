@@ -7,6 +7,7 @@ A call is one POST whose answer is a stream, for answers that leave whole too: a
 stops where its connection is closed, so `cancel` closes it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 
 from smg_core.credentials.renewal.signing import SentFields, Signer
@@ -33,6 +34,8 @@ __all__ = ["ProviderEngine"]
 
 _JSON = "application/json"
 _DEFAULTS = EnginesConfig()
+_WELL_S = 60.0
+"""How long a provider that was found well is not asked again: its questions have limits too."""
 
 
 class ProviderEngine:
@@ -60,6 +63,7 @@ class ProviderEngine:
         self._signer = signer
         self._model = model
         self._limits = limits
+        self._well_until = 0.0  # by the loop's clock
 
     async def chat(
         self,
@@ -104,6 +108,7 @@ class ProviderEngine:
             self._http.headers,
             self._wire.refusal,
             asked.losses,
+            getattr(sink, "alive", None),
         )
         proven = ProvenCall(call, sent, self._signer, self._limits.http_error_bytes)
         call.attach(proven)
@@ -141,13 +146,15 @@ class ProviderEngine:
         return self._wire.counted(await self._told("POST", question))
 
     async def health(self, timeout: float | None = None) -> bool:
-        """Whether the provider answers for the model; one that is asked too often is well."""
-        about = self._wire.about(self._model)
-        if about is None:
+        """Whether the provider answers for the model, asked once a minute at most; one that is asked too often is well."""
+        about, now = self._wire.about(self._model), asyncio.get_running_loop().time()
+        if about is None or now < self._well_until:
             return True
         reply, _ = await self._ask("GET", about, timeout)
-        status = reply.status
-        return status == 200 or status == 429
+        well = reply.status in (200, 429)
+        if well:
+            self._well_until = now + _WELL_S
+        return well
 
     async def loads(self) -> Loads | None:
         """None: providers do not say."""

@@ -65,10 +65,13 @@ class OpenBlock:
             self._turn("refusal", events)
             events.append(RefusalDelta(self._index, piece))
 
-    def annotate(self, kind: str, start: int, source: str, title: str, quote: str, events: list[Event]) -> None:
-        """A source of the open text from `start` to here."""
+    def annotate(
+        self, kind: str, start: int, source: str, title: str, quote: str, events: list[Event], end: int | None = None
+    ) -> None:
+        """A source of the open text from `start` to `end`, or to here."""
         if self.kind == "text":
-            events.append(Annotation(self._index, kind, start, self.length, source, title, quote))
+            last = self.length if end is None else end
+            events.append(Annotation(self._index, kind, start, last, source, title, quote))
 
     def reasoning(self, piece: str, events: list[Event]) -> None:
         """More reasoning, or the beginning of one without text."""

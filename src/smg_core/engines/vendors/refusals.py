@@ -6,6 +6,7 @@ into `detail`, for the operator. Pure. Above: the formats. Below: failures, erro
 
 import re
 from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Literal
 
 import attrs
@@ -108,6 +109,8 @@ def cleaned(text: str) -> str:
 def error_of(refusal: SaidRefusal) -> SmgError:
     """The error to raise for a refusal."""
     raw = one_line(": ".join(each for each in (refusal.words, refusal.text) if each))
+    if refusal.wait is None and (found := _AGAIN.search(refusal.text)) is not None:
+        refusal = attrs.evolve(refusal, wait=span_seconds(found[1]))
     return _MAKERS[refusal.kind](refusal, raw)
 
 
@@ -161,6 +164,7 @@ _MAKERS: Mapping[RefusalClass, _Maker] = {
     "no_model": _told(ProviderLacksModel, "The provider does not have the model."),
 }
 
+_AGAIN = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)", re.IGNORECASE)
 _TIMED = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 
 
@@ -176,8 +180,18 @@ def span_seconds(text: str) -> float | None:
 
 
 def waited(headers: Mapping[str, str]) -> float | None:
-    """The seconds that an answer's headers, with lower-cased names, ask to wait; None where they do not. Dates are not read."""
+    """The seconds that an answer's headers, with lower-cased names, ask to wait; None where they do not. A date is as far away as
+    the answer's own date says."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (found := span_seconds(headers.get(name, ""))) is not None:
             return found * unit
-    return None
+    until, now = _moment(headers.get("retry-after", "")), _moment(headers.get("date", ""))
+    return max(0.0, until - now) if until is not None and now is not None else None
+
+
+def _moment(text: str) -> float | None:
+    """A date of HTTP in seconds, None for what is none."""
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, IndexError):
+        return None

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
-from smg_core.engines.vendors.losses import not_for
+from smg_core.engines.vendors.losses import Losses, not_for
+from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.request import (
     Audio,
     CustomTool,
@@ -32,13 +33,11 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["GATEWAY_FIELDS", "RECORDS", "WrittenFields"]
+__all__ = ["GATEWAY_FIELDS", "RECORDS", "WrittenFields", "put_own_fields", "verbosity_of"]
 
 GATEWAY_FIELDS: Mapping[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "truncation", "context_edits"}
-    | {"compact", "add_special_tokens", "generate", "priority", "metadata"},
-    ReasoningSettings: frozenset({"keep"}),
+    | {"max_tool_calls", "session_key", "deadline_s", "size", "transcription", "written", "metadata"},
     Message: frozenset({"id", "status", "phase", "content_is_text"}),
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     ToolCall: frozenset({"item_id"}),
@@ -67,10 +66,11 @@ RECORDS: tuple[type[Struct], ...] = (
 class WrittenFields:
     """The fields that the encoder of one `provider` reads, by record; those of a record without a row are all read."""
 
-    __slots__ = ("_provider", "_rest")
+    __slots__ = ("_provider", "_rest", "written")
 
     def __init__(self, provider: str, written: Mapping[type, frozenset[str]]) -> None:
         self._provider = provider
+        self.written = written
         self._rest: dict[type, tuple[tuple[str, object], ...]] = {
             kind: _unwritten(kind, written[kind]) for kind in RECORDS if kind in written
         }
@@ -90,3 +90,29 @@ def _unwritten(kind: type[Struct], written: frozenset[str]) -> tuple[tuple[str, 
 
 def _default(field: FieldInfo) -> object:
     return field.default if field.default is not NODEFAULT else field.default_factory()
+
+
+_BINDING = frozenset({"inference_geo"})
+"""Fields of one provider that no other may pass over: where the answer is to be made."""
+
+
+def put_own_fields(request: GenerationRequest, api: str, body: ProviderJson, losses: Losses, provider: str) -> None:
+    """Put the fields that the API's own provider alone can honour into the body of that provider; another one is not sent them,
+    which is noted, or refused where they bind. `api` is the provider's own."""
+    own = request.origin is not None and request.origin.api == api
+    for name, value in request.own_fields.items():
+        if own:
+            body.setdefault(name, value)
+        elif name in _BINDING:
+            raise not_for(f"own_fields.{name}", provider)
+        else:
+            losses.note(name, "not sent")
+
+
+def verbosity_of(request: GenerationRequest, provider: str) -> str | None:
+    """How long the answer is to be, where the request says so. Raises UnsupportedParameter for other variables of templates."""
+    for name in request.template_arguments:
+        if name != "verbosity":
+            raise not_for(f"template_arguments.{name}", provider)
+    said = request.template_arguments.get("verbosity")
+    return said if isinstance(said, str) else request.verbosity

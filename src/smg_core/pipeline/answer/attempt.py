@@ -89,9 +89,10 @@ class EventReceiver(Protocol):
 
 class Attempt(Generic[Pushed]):
     """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
-    by itself where the gateway does. `shares`: what the prompt consists of besides text. `pushes` counts the engine's pushes;
-    `paused`: the engine is held back. `on_end` is called by `end`; it is set while the call is being opened, so that opening can
-    be cancelled. `blames` is the name of the worker that it was ended for, "" where nobody has said."""
+    by itself where the gateway does. `shares`: what the prompt consists of besides text. `pushes` counts the engine's pushes and
+    `beats` its signs of life without one; `paused`: the engine is held back. `on_end` is called by `end`; it is set while the
+    call is being opened, so that opening can be cancelled. `blames` is the name of the worker that it was ended for, "" where
+    nobody has said."""
 
     __slots__ = (
         "_call",
@@ -101,6 +102,7 @@ class Attempt(Generic[Pushed]):
         "_take",
         "_tells_stops",
         "_usage",
+        "beats",
         "blames",
         "error",
         "on_end",
@@ -123,7 +125,7 @@ class Attempt(Generic[Pushed]):
         self.state: Literal["running", "complete", "failed"] = "running"
         self.error: SmgError | None = None
         self.blames = ""
-        self.pushes = 0
+        self.pushes = self.beats = 0
         self.paused = False
         self.on_end: Callable[[], None] | None = None
         self._take = receiver.take
@@ -162,6 +164,10 @@ class Attempt(Generic[Pushed]):
             raise
         except BaseException as fault:  # noqa: BLE001  # parser, encoder: the engine is not to pay for any of them
             self._spoil(fault)
+
+    def alive(self) -> None:
+        """Called where the engine has said that it is at work, and nothing more."""
+        self.beats += 1
 
     def _spoil(self, fault: BaseException) -> None:
         """Fail for what was raised on this side, also where the engine has come to a good end."""

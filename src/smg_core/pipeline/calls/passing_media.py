@@ -22,9 +22,9 @@ from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource,
 
 __all__ = ["BringContent", "ContentServices", "MediaFetching", "brings_content"]
 
-BringContent = Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]]
-"""Returns the request with the texts of its documents, and where the last argument is True with its media in place of their
-addresses. Raises what is wrong with one of them."""
+BringContent = Callable[[GenerationRequest, Trace, bool, bool], Awaitable[GenerationRequest]]
+"""Returns the request with its media in place of their addresses where the third argument is True, and with the texts of its
+documents where the last one is. Raises what is wrong with one of them."""
 
 _Sources = Mapping[int, MediaSource]
 
@@ -55,9 +55,9 @@ def brings_content(services: ContentServices, executor: FairExecutor) -> BringCo
     """What brings content by `services`. Long texts are put into the request in the threads of `executor`."""
     documents = reads_documents(services.documents, executor) if services.documents is not None else None
 
-    async def bring(request: GenerationRequest, trace: Trace, media: bool) -> GenerationRequest:
+    async def bring(request: GenerationRequest, trace: Trace, media: bool, texts: bool) -> GenerationRequest:
         request = without_faults(request, notes=services.notes)
-        if documents is not None:
+        if documents is not None and texts:
             request = await documents(request, trace)
         if not media or services.media is None:
             return request

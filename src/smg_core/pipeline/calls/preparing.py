@@ -61,9 +61,9 @@ class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `shared_out` returns the model of a request whose name several share; `content` a request with the texts of its documents,
-    and with its media where they are passed on to engines that read prompts themselves. `noted` returns the request with which
-    to go on after an error, None where it stands."""
+    `shared_out` returns the model of a request whose name several share; `content` a request with its media, where they are
+    passed on to engines that read prompts themselves, and with the texts of its documents, where the engines read none. `noted`
+    returns the request with which to go on after an error, None where it stands."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Preparing:
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
         shared_out: SharedOut = unshared,
-        content: Callable[[GenerationRequest, Trace, bool], Awaitable[GenerationRequest]] | None = None,
+        content: Callable[[GenerationRequest, Trace, bool, bool], Awaitable[GenerationRequest]] | None = None,
         noted: Callable[[GenerationRequest, SmgError], GenerationRequest | None] = lambda request, error: None,
     ) -> None:
         self._registry = registry
@@ -138,7 +138,9 @@ class Preparing:
         plain = has_text_alone(request)
         if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
-            request = await self._content(request, trace, passed)
+            kinds = self._registry.kinds(request.model) if passed else frozenset()
+            texts = not kinds or not all(each.documents for each in kinds)
+            request = await self._content(request, trace, passed, texts)
         salt = salt_of(request)
         dropped: tuple[DroppedReasoning, ...] = ()
         if not plain:

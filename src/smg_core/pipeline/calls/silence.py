@@ -2,7 +2,8 @@
 
 A timer checks the call from time to time instead of at every token: a check that finds nothing new adds the time since the last
 check, and a call that is paused for a slow client is not checked. A late first token is noticed on time, a pause between two
-tokens after 1.5 times its bound at the latest. Pure: the timer is an argument. Above: pipeline.calls.streaming, which watches
+tokens after 1.5 times its bound at the latest. An outside provider that says it is at work, and nothing else, is not silent: its
+models reason for minutes without a word. Pure: the timer is an argument. Above: pipeline.calls.streaming, which watches
 each call. Below: attempt.
 """
 
@@ -18,13 +19,13 @@ class Watch:
     """Watches one attempt from now on, until it is over or `stop` is called; ends it with EngineStalled when it says nothing for
     longer than `timeouts.first_token` or `timeouts.token`."""
 
-    __slots__ = ("_attempt", "_between", "_call_later", "_first", "_handle", "_idle", "_look", "_seen")
+    __slots__ = ("_attempt", "_beats", "_between", "_call_later", "_first", "_handle", "_idle", "_look", "_seen")
 
     def __init__(self, attempt: AnyAttempt, timeouts: Timeouts, call_later: CallLater) -> None:
         self._attempt = attempt
         self._first, self._between = timeouts.first_token, timeouts.token
         self._call_later = call_later
-        self._seen = 0
+        self._seen = self._beats = 0
         self._idle = 0.0
         self._look = self._next()
         self._handle = None if self._look is None else call_later(self._look, self._check)
@@ -42,8 +43,8 @@ class Watch:
         attempt = self._attempt
         if attempt.over or self._look is None:
             return
-        if attempt.paused or attempt.pushes != self._seen:
-            self._seen, self._idle = attempt.pushes, 0.0
+        if attempt.paused or attempt.pushes != self._seen or attempt.beats != self._beats:
+            self._seen, self._beats, self._idle = attempt.pushes, attempt.beats, 0.0
         else:
             self._idle += self._look
         bound = self._between if self._seen else self._first

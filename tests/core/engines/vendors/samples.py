@@ -85,7 +85,7 @@ _ARGUMENTS_OF_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "top_k": {"top_k": 5},
     "min_p": {"min_p": 0.1},
     "repetition_penalty": {"repetition_penalty": 1.1},
-    "penalties": {"frequency_penalty": 0.0},
+    "penalties": {"frequency_penalty": 0.0, "presence_penalty": 0.0},
     "seed": {"seed": 0},
     "stop": {"stop": ("END",)},
     "n": {"n": 2},
@@ -105,9 +105,11 @@ _SAMPLES: Mapping[str, GenerationRequest] = {
     "image": talk(user(PICTURE)),
     "image_url": talk(user(Image(MediaSource(url="https://x.example/a.png", media_type="image/png")))),
     "audio": talk(user(Audio(MediaSource(data=b"RIFF"), format="wav"))),
-    "video": talk(user(Video(MediaSource(data=b"mp4", start_s=1.0, fps=2.0)))),
+    "video": talk(user(Video(MediaSource(data=b"mp4", start_s=1.0, end_s=2.0, fps=2.0)))),
     "pdf": talk(user(File(_PDF))),
-    "text_file": talk(user(File(MediaSource(data=b"a,b", media_type="text/csv"), filename="a.csv"))),
+    "text_file": talk(
+        user(File(MediaSource(data=b"a,b", media_type="text/csv"), filename="a.csv"), File(MediaSource(text="Log")))
+    ),
     "other_file": talk(user(File(MediaSource(data=b"PK", media_type="application/zip"), filename="a.zip"))),
     "file_title": talk(user(File(_PDF, title="Report"))),
     "file_citations": talk(user(File(_PDF, citations=True))),
@@ -117,7 +119,12 @@ _SAMPLES: Mapping[str, GenerationRequest] = {
     "unsigned_calls": called(),
     "bad_arguments": called(arguments="[1"),
     "long_name": with_tools(tools=(FunctionTool("x" * 140, parameters=OBJECT), FunctionTool("get weather"))),
-    "namespace": with_tools(tools=(FunctionTool("get", parameters=OBJECT, namespace="weather"),)),
+    "namespace": talk(
+        user(),
+        Message("assistant", (ToolCall("call_1", "get", "{}", namespace="weather"),)),
+        Message("tool", (ToolResult("call_1", (Text("sunny"),)),)),
+        tools=(FunctionTool("get", parameters=OBJECT, namespace="weather"),),
+    ),
     "result_value": called(ToolResult("call_1", (Text('{"a":1}'),), value={"a": 1})),
     "result_media": called(ToolResult("call_1", (Text("see"), PICTURE))),
     "is_error": called(ToolResult("call_1", (Text("no"),), is_error=True)),
@@ -160,7 +167,7 @@ def sample(concept: str, kind: str, model: str) -> GenerationRequest:
     if concept == "foreign_reasoning":
         return called(None, Reasoning("Hm", carried=carrying(Carried("another", "", "x", "thought", b"{}"))))
     request = _SAMPLES[concept]
-    if kind == "gemini" and concept in ("calls", "result_value", "result_media", "is_error"):
+    if kind == "gemini" and concept in ("calls", "namespace", "result_value", "result_media", "is_error"):
         signature = Reasoning("", carried=carrying(originals(model)[kind]))
         asked, spoken, *rest = request.messages
         return replace(request, messages=(asked, replace(spoken, parts=(signature, *spoken.parts)), *rest))

@@ -16,19 +16,23 @@ from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall
-from smg_core.errors import EngineGarbled
+from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import (
+    Annotation,
     Event,
     Finished,
     ReasoningDelta,
     ReasoningEnd,
     TextDelta,
+    TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
+from smg_core.origin import Origin
 from smg_core.request import (
+    CustomTool,
     FunctionTool,
     GenerationRequest,
     Message,
@@ -553,3 +557,198 @@ def test_a_providers_text_is_told_without_its_private_parts(kind: str) -> None:
     assert not any(each in error.message for each in ("x.example", "Ab12Cd34", "ann@", "12345678"))
     assert text in (error.detail or "")
     assert "Ab12Cd34" not in str(error)
+
+
+def test_citations_are_annotations_of_their_text() -> None:
+    place = {"type": "page_location", "cited_text": "the sea", "document_index": 0, "document_title": "Log"}
+    cited = {**place, "start_page_number": 1, "end_page_number": 2}
+    deltas = [{"type": "text_delta", "text": "Blue"}, {"type": "citations_delta", "citation": cited}]
+
+    events = read("anthropic", claude_stream(({"type": "text", "text": "", "citations": []}, deltas)))
+
+    assert only(events, Annotation) == [Annotation(0, "file", 0, 4, "0", "Log", "the sea")]
+    assert [type(each) for each in events].index(Annotation) < [type(each) for each in events].index(TextEnd)
+
+
+def test_annotations_of_responses_are_told() -> None:
+    cited = {"type": "url_citation", "url": "https://x.example", "title": "X", "start_index": 1, "end_index": 3}
+    part = {"type": "output_text", "text": "Blue", "annotations": [cited], "logprobs": []}
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
+    delta = {"type": "response.output_text.delta", "content_index": 0, "logprobs": [], "delta": "Blue"}
+    added = {"type": "response.output_text.annotation.added", "content_index": 0, "annotation_index": 0}
+
+    events = read("openai-responses", responses_stream((item, [delta, {**added, "annotation": cited}])))
+
+    assert only(events, Annotation) == [Annotation(0, "url", 1, 3, "https://x.example", "X")]
+
+
+@pytest.mark.parametrize(
+    ("origin", "sampled", "version"),
+    [
+        (Origin("messages", version="2023-01-01"), True, "2023-01-01"),
+        (Origin("chat"), True, "2023-06-01"),
+        (Origin("chat"), False, "2026-10-21"),
+    ],
+)
+def test_the_version_is_the_clients_else_one_that_takes_the_body(origin: Origin, sampled: bool, version: str) -> None:
+    sampling = Sampling(temperature=0.0) if sampled else Sampling()
+
+    call = ask("anthropic", talk(sampling=sampling, origin=origin))
+
+    assert dict(call.headers)["anthropic-version"] == version
+
+
+def test_the_clients_betas_go_along() -> None:
+    call = ask("anthropic", talk(origin=Origin("messages", betas=frozenset({"b", "a"}))))
+
+    assert dict(call.headers)["anthropic-beta"] == "a,b"
+
+
+def test_an_older_model_goes_on_with_its_own_turn_where_that_is_asked_and_in_no_other_case() -> None:
+    request = talk(user(), Message("assistant", (Text("Once upon "),)))
+    goes_on = replace(request, continue_final_message=True, add_generation_prompt=False)
+
+    sent = body("anthropic", goes_on, "claude-sonnet-4-5")
+
+    assert sent["messages"][-1] == {"role": "assistant", "content": [_block("Once upon")]}
+    for refused, model in ((request, "claude-sonnet-4-5"), (goes_on, "claude-opus-4-6")):
+        with pytest.raises(UnsupportedParameter, match=r"messages\[1\]"):
+            ask("anthropic", refused, model)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"add_generation_prompt": False},
+        {"continue_final_message": True},
+        {"priority": 1},
+        {"truncation": "auto"},
+        {"cache_salt": "x"},
+        {"template": "x"},
+        {"documents": ({"a": 1},)},
+        {"sampling": Sampling(ignore_eos=True)},
+        {"sampling": Sampling(skip_special_tokens=False)},
+        {"sampling": Sampling(stop_token_ids=(1,))},
+        {"reasoning": ReasoningSettings(keep="all")},
+    ],
+)
+def test_what_the_gateway_has_not_done_itself_is_refused_and_never_dropped(kind: str, fields: Json) -> None:
+    with pytest.raises(UnsupportedParameter) as refused:
+        ask(kind, talk(**fields))
+
+    assert next(iter(fields)) in (refused.value.param or "") or refused.value.param == "continue_final_message"
+
+
+def test_a_tool_of_free_text_is_one_before_openai() -> None:
+    request = talk(
+        user(),
+        Message("assistant", (ToolCall("c1", "run", "ls -l", custom=True),)),
+        Message("tool", (ToolResult("c1", (Text("a"),)),)),
+        tools=(CustomTool("run", "Runs it", "regex", "[a-z -]+"),),
+        tool_choice=ToolChoice("required", (ToolKey("run", kind="custom"),)),
+    )
+    sent = body("openai-responses", request)
+    item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "run", "input": "ls"}
+    delta = {"type": "response.custom_tool_call_input.delta"}
+    events = read(
+        "openai-responses", responses_stream((item, [{**delta, "delta": "l"}, {**delta, "delta": "s"}])), request
+    )
+
+    assert sent["tools"][0]["format"] == {"type": "grammar", "syntax": "regex", "definition": "[a-z -]+"}
+    assert sent["tool_choice"] == {"type": "custom", "name": "run"}
+    assert [each["type"] for each in sent["input"][1:]] == ["custom_tool_call", "custom_tool_call_output"]
+    assert [(each.name, each.custom) for each in only(events, ToolCallStart)] == [("run", True)]
+    assert "".join(each.arguments for each in only(events, ToolCallDelta)) == "ls"
+    assert [each.valid for each in only(events, ToolCallEnd)] == [True]
+
+
+def test_an_older_model_is_held_to_a_schema_by_a_tool_whose_arguments_are_the_answer() -> None:
+    request, model = talk(response_format=SchemaFormat(STRICT)), "claude-3-5-sonnet-20241022"
+    call = ask("anthropic", request, model)
+    sent = json.loads(call.body)
+    block = {"type": "tool_use", "id": "t", "name": sent["tools"][0]["name"], "input": {}}
+    deltas = [{"type": "input_json_delta", "partial_json": each} for each in ("", '{"city":', '"Paris"}')]
+
+    events = read("anthropic", claude_stream((block, deltas), stop="tool_use"), request, model)
+
+    assert sent["tool_choice"] == {"type": "tool", "name": sent["tools"][0]["name"]}
+    assert sent["tools"][0]["input_schema"] == STRICT
+    assert call.losses == {"response_format": "the arguments of a tool"}
+    assert "".join(each.text for each in only(events, TextDelta)) == '{"city":"Paris"}'
+    assert only(events, ToolCallStart) == []
+    assert [each.reason for each in only(events, Finished)] == ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "most", "sent", "losses"),
+    [
+        (
+            "claude-sonnet-4-5",
+            ReasoningSettings(budget_tokens=2048),
+            4096,
+            {"type": "enabled", "budget_tokens": 2048},
+            {},
+        ),
+        ("claude-sonnet-4-5", ReasoningSettings(effort="high"), 4096, {"type": "enabled", "budget_tokens": 4095}, {}),
+        (
+            "claude-sonnet-4-5",
+            ReasoningSettings(budget_tokens=100),
+            4096,
+            {"type": "enabled", "budget_tokens": 1024},
+            {"budget_tokens"},
+        ),
+        ("claude-sonnet-4-5", ReasoningSettings(budget_tokens=2048), 900, None, {"thinking"}),
+        ("claude-sonnet-4-5", ReasoningSettings(enabled=False), 4096, {"type": "disabled"}, {}),
+        (
+            "claude-opus-5-5",
+            ReasoningSettings(budget_tokens=2048),
+            4096,
+            {"type": "adaptive", "display": "summarized"},
+            {"budget_tokens"},
+        ),
+        (
+            "claude-opus-5-5",
+            ReasoningSettings(adaptive=True, visible="sealed"),
+            4096,
+            {"type": "adaptive", "display": "omitted"},
+            {},
+        ),
+    ],
+)
+def test_a_model_thinks_in_the_way_that_it_knows(
+    model: str, asked: ReasoningSettings, most: int, sent: Json | None, losses: set[str]
+) -> None:
+    call = ask("anthropic", talk(reasoning=asked, sampling=Sampling(max_tokens=most)), model)
+
+    assert json.loads(call.body).get("thinking") == sent
+    assert set(call.losses) == set(losses)
+
+
+def test_what_the_list_of_models_says_of_one_is_held_to() -> None:
+    wire = MessagesFormat()
+    supported = {"supported": True}
+    capabilities = {
+        "thinking": {"supported": True, "types": {"adaptive": supported, "disabled": {"supported": False}}},
+        "effort": {"supported": True, "low": supported, "high": supported},
+        "structured_outputs": {"supported": True},
+    }
+    about = {"id": "new", "max_input_tokens": 9000, "max_tokens": 500, "capabilities": capabilities}
+
+    assert wire.described(json.dumps(about).encode()).context == 9000
+
+    sent = json.loads(wire.ask(talk(reasoning=ReasoningSettings(effort="medium")), "new", EnginesConfig()).body)
+    assert sent["max_tokens"] == 500
+    assert sent["output_config"]["effort"] in ("low", "high")
+    with pytest.raises(UnsupportedParameter, match=r"reasoning\.enabled"):
+        wire.ask(talk(reasoning=ReasoningSettings(enabled=False)), "new", EnginesConfig())
+
+
+def test_a_reason_in_every_chunk_does_not_say_that_the_end_is_due() -> None:
+    decoder = ask("gemini", talk()).decoder
+    assert decoder is not None
+
+    decoder.feed(gemini_stream([{"text": "Yes"}]))
+
+    assert not decoder.finished  # else a pause before the next chunk would end the answer
+    assert only(decoder.end(), Finished) == [Finished(0, "stop")]

@@ -39,6 +39,7 @@ class Call:
     """As much of an attempt as is watched."""
 
     pushes: int = 0
+    beats: int = 0
     paused: bool = False
     over: bool = False
     errors: list[SmgError] = attrs.field(factory=list)
@@ -105,3 +106,18 @@ def test_nothing_is_looked_at_once_it_is_over_or_stopped() -> None:
     watch.stop()
     clock.pass_by(1000.0)
     assert not call.errors
+
+
+def test_an_engine_that_says_it_is_at_work_is_not_given_up() -> None:
+    call, clock, _ = watched(8.0, 2.0)
+    for _ in range(9):
+        clock.pass_by(1.0)
+        call.beats += 1
+    assert not call.over
+    call.pushes = 1
+    for _ in range(9):
+        clock.pass_by(1.0)
+        call.beats += 1
+    assert not call.over
+    clock.pass_by(3.0)
+    assert call.over

@@ -35,7 +35,7 @@ from smg_core.request import (
 )
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, too_many
-from smg_core.wire.fields import read_metadata, read_template_arguments
+from smg_core.wire.fields import read_metadata, read_own_fields, read_template_arguments
 from smg_core.wire.item_ids import known_items
 from smg_core.wire.sampling import read_sampling
 from smg_core.wire.settings import LimitsConfig
@@ -51,6 +51,7 @@ __all__ = [
     "read_body",
 ]
 
+_OWN = {"prompt_cache_retention": "prompt_cache_retention"}
 SEALED = "reasoning.encrypted_content"
 INCLUDE = frozenset(
     {
@@ -169,6 +170,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
     generation = GenerationRequest(
         id=incoming.request_id,
         written=incoming.kept_body,
+        own_fields=read_own_fields(wire, _OWN),
         model=wire.model,
         response_format=read_format(wire.text.format if wire.text else None, limits, size),
         sampling=_sampling(wire, limits),

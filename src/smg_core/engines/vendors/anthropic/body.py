@@ -16,7 +16,7 @@ from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.schemas import without_keywords
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.engines.vendors.written_fields import WrittenFields
+from smg_core.engines.vendors.written_fields import WrittenFields, put_own_fields, verbosity_of
 from smg_core.json_types import Json
 from smg_core.request import (
     EFFORT_TOKENS,
@@ -70,9 +70,11 @@ FIELDS = WrittenFields(
             "service_tier",
             "extra",
             "add_generation_prompt",
+            "own_fields",
+            "template_arguments",
             "continue_final_message",
         },
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "skip_special_tokens"}),
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n"}),
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible", "between_tools"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
@@ -106,8 +108,11 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
     turns = TurnWriter(model, names, losses, FIELDS).write(request.messages)
-    if turns.messages[-1:] and turns.messages[-1]["role"] == "assistant" and not facts.prefill:
+    goes_on = bool(turns.messages) and turns.messages[-1]["role"] == "assistant"
+    if goes_on and not (facts.prefill and request.continue_final_message):
         raise not_for(f"messages[{len(request.messages) - 1}]", PROVIDER, "this model does not go on with its own turn")
+    if not goes_on and (request.continue_final_message or not request.add_generation_prompt):
+        raise not_for("continue_final_message", PROVIDER, "the talk does not end with the assistant")
     tools = [_tool(tool, names, losses, f"tools[{at}]") for at, tool in enumerate(request.tools)]
     thinking = _thinking(request, facts, losses, loop_thinks=turns.loop_thinks)
     form, format_tool = _format(request, facts, losses, thinks=_thinks(thinking, facts))
@@ -137,6 +142,9 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
         if name in body or "." in name or "[" in name or not _of_messages(request):
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
+    put_own_fields(request, "messages", body, losses, PROVIDER)
+    if verbosity_of(request, PROVIDER) is not None:
+        raise not_for("verbosity", PROVIDER)
     sampled = any(name in body for name in ("temperature", "top_p", "top_k"))
     written = request.written if _of_messages(request) else b""
     return WrittenMessages(as_sent(body, written, meant, OURS), names, format_tool is not None, sampled)

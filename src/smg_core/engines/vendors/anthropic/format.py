@@ -66,6 +66,7 @@ class MessagesFormat:
             media=frozenset({"image"}),
             loads=False,
             kv_events=False,
+            documents=True,
             context_length=0 if self._known is None else self._known.context,
         )
 

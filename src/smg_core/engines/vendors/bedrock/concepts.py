@@ -10,12 +10,11 @@ MODEL = "us.anthropic.claude-opus-4-6-v1:0"
 """The model that the cells are of."""
 
 CELLS: Mapping[str, ConceptCell] = {
-    **exact("text", "system_front", "empty_text", "image", "pdf", "file_title", "file_citations", "calls"),
+    **exact("text", "system_front", "empty_text", "image", "pdf", "text_file", "file_title", "file_citations", "calls"),
     **exact("unsigned_calls", "long_name", "namespace", "result_value", "result_media", "is_error", "required"),
     **exact("one_tool", "parallel_off", "strict", "schema", "max_tokens", "temperature", "top_p", "top_k", "stop"),
     **exact("effort", "reasoning_off", "visible", "own_reasoning", "cache", "user", "metadata", "service_tier"),
     **lossy("system_later", "a reminder in the user's turn"),
-    **lossy("text_file", "of letters, digits and spaces", "file_name"),
     **lossy("refusal", "text"),
     **lossy("choice_none", "the tools are not sent", "tool_choice"),
     **lossy("schema_keywords", "in descriptions, and checked in the answer"),

@@ -38,6 +38,7 @@ _FACTS = EngineFacts(
     prompt_logprobs=False,
     cache_salt=False,
     media=frozenset({"image", "video", "audio"}),
+    documents=True,
     loads=False,
     kv_events=False,
 )

@@ -43,6 +43,8 @@ _REASONS: Mapping[str, FinishReason] = {
 _CUTTING = frozenset({"length", "context", "content_filter", "error"})
 
 S = TypeVar("S", bound=Struct)
+_DELTA, _BLOCK = msgspec.json.Decoder(ConverseDeltaWire), msgspec.json.Decoder(ConverseBlockWire)
+_STOP, _METADATA = msgspec.json.Decoder(ConverseStopWire), msgspec.json.Decoder(ConverseMetadataWire)
 
 
 class ConverseDecoder(BedrockAnswer):
@@ -68,18 +70,18 @@ class ConverseDecoder(BedrockAnswer):
     def _message(self, message: EventMessage, events: list[Event]) -> None:
         match message.text(":event-type"):
             case "contentBlockDelta":
-                self._delta(_read(message, ConverseDeltaWire), events)
+                self._delta(_read(message, _DELTA), events)
             case "contentBlockStart":
-                self._start(_read(message, ConverseBlockWire), events)
+                self._start(_read(message, _BLOCK), events)
             case "contentBlockStop":
                 self._end_block(events)
             case "messageStart":
                 events.append(Started(0, None, self._model))
             case "messageStop":
-                self._said = _read(message, ConverseStopWire).stop_reason
+                self._said = _read(message, _STOP).stop_reason
                 self._reason = _REASONS.get(self._said, "error")
             case "metadata":
-                self._counts = _read(message, ConverseMetadataWire).usage
+                self._counts = _read(message, _METADATA).usage
                 self._finish(events)
 
     def _start(self, block: ConverseBlockWire, events: list[Event]) -> None:
@@ -165,9 +167,9 @@ class ConverseDecoder(BedrockAnswer):
         return Usage(prompt, told_count(counts.output_tokens), read, 0, written)
 
 
-def _read(message: EventMessage, shape: type[S]) -> S:
+def _read(message: EventMessage, decoder: msgspec.json.Decoder[S]) -> S:
     try:
-        return msgspec.json.decode(message.payload, type=shape)
+        return decoder.decode(message.payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
             "The provider sent what is no event of an answer.", detail=str(error), said=str(error)

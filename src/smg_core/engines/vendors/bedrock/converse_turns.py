@@ -74,6 +74,7 @@ _SOUNDS: Mapping[str, str] = {
 }
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9 \-()\[\]]+")
+_EXTENSION = re.compile(r"\.(?:pdf|csv|docx?|xlsx?|html|txt|md)$", re.IGNORECASE)
 _NAME_LENGTH = 200
 _BESIDE_DOCUMENT = "The document is attached."
 
@@ -254,6 +255,7 @@ class ConverseWriter:
     def _title(self, wanted: str | None) -> str:
         """A name that the service takes, and that no other document of the request has, of letters, digits and spaces: a name
         may tell a model what to do."""
+        wanted = None if wanted is None else _EXTENSION.sub("", wanted)  # the format says it
         name = " ".join(_UNNAMEABLE.sub(" ", wanted or "").split())[: _NAME_LENGTH - 5] or "document"
         if wanted is not None and name != wanted:
             self.losses.note("file_name", "of letters, digits and spaces")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 
-import attrs
+from msgspec import Struct
 
 from smg_core.errors import EngineGarbled
 
@@ -38,8 +38,7 @@ _REPEATED = 256
 HeaderValue = str | int | bool | bytes
 
 
-@attrs.frozen
-class EventMessage:
+class EventMessage(Struct, frozen=True):
     """One message: its headers by name, and its payload."""
 
     headers: Mapping[str, HeaderValue]
@@ -58,24 +57,29 @@ class EventStreamReader:
 
     def __init__(self, most: int = MOST_PAYLOAD) -> None:
         self._most = min(most, MOST_PAYLOAD)
-        self._held = bytearray()
-        self._need = _PRELUDE.size  # bytes that must be held for the next step
+        self._held = bytearray()  # the beginning of a message
+        self._need = 0  # bytes that it has to have for the next step
 
     def feed(self, data: bytes) -> list[EventMessage]:
         """The messages that the next bytes complete. Raises EngineGarbled, after which nothing more is read; messages before the
         broken one are lost only where they came in the same piece."""
-        held = self._held
-        held += data
+        if self._held:
+            self._held += data
+            if len(self._held) < self._need:
+                return []
+            data = bytes(self._held)
+            self._held.clear()
         found: list[EventMessage] = []
-        at = 0
-        while len(held) - at >= self._need:
-            if self._need == _PRELUDE.size:
-                self._need = self._length(held, at)
-                continue
-            found.append(_message(bytes(held[at : at + self._need])))
-            at += self._need
-            self._need = _PRELUDE.size
-        del held[:at]
+        at, end, need = 0, len(data), _PRELUDE.size
+        while end - at >= _PRELUDE.size:
+            need = self._length(data[at : at + _PRELUDE.size])
+            if end - at < need:
+                break
+            found.append(_message(data[at : at + need]))
+            at, need = at + need, _PRELUDE.size
+        if at < end:
+            self._held += data[at:]
+            self._need = need
         return found
 
     @property
@@ -83,9 +87,9 @@ class EventStreamReader:
         """Whether the stream has begun a message that is not whole."""
         return bool(self._held)
 
-    def _length(self, held: bytearray, at: int) -> int:
-        total, headers, checksum = _PRELUDE.unpack_from(held, at)
-        if zlib.crc32(memoryview(held)[at : at + _PRELUDE.size - _SUM.size]) != checksum:
+    def _length(self, prelude: bytes) -> int:
+        total, headers, checksum = _PRELUDE.unpack(prelude)
+        if zlib.crc32(prelude[: -_SUM.size]) != checksum:
             raise _garbled("the checksum of a message's lengths is wrong")
         if headers > MOST_HEADERS or not 0 <= total - headers - _AROUND <= self._most:
             raise _garbled(f"a message of {total} bytes with {headers} bytes of headers")
@@ -95,7 +99,7 @@ class EventStreamReader:
 def _message(whole: bytes) -> EventMessage:
     _, headers, _ = _PRELUDE.unpack_from(whole)
     (checksum,) = _SUM.unpack_from(whole, len(whole) - _SUM.size)
-    if zlib.crc32(memoryview(whole)[: -_SUM.size]) != checksum:
+    if zlib.crc32(whole[: -_SUM.size]) != checksum:
         raise _garbled("the checksum of a message is wrong")
     begin = _PRELUDE.size + headers
     try:

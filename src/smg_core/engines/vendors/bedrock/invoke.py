@@ -5,16 +5,16 @@ message of the stream has one event in base64. Pure. Above: the rows of kinds. B
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
-from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
 from smg_core.engines.vendors.bedrock.answer import BEDROCK_STREAM, BedrockAnswer
 from smg_core.engines.vendors.bedrock.converse import model_path
@@ -41,7 +41,10 @@ KNOWN_BETAS = frozenset(
 
 
 class _Chunk(Struct):
-    bytes: str = ""
+    event: bytes = field(default=b"", name="bytes")  # in base64, which the decoder reads
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
 
 
 class _Counted(Struct, rename="camel"):
@@ -65,7 +68,7 @@ class InvokeMessagesFormat:
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
         """A generation."""
         made = self._messages.ask(request, model, limits)
-        if made.decoder is None:
+        if not isinstance(made.decoder, ProviderAnswerReader):
             raise InternalError("The request has no reader for its answer.")
         body, losses = _invoked(made)
         decoder = _Invoked(made.decoder, limits)
@@ -118,7 +121,7 @@ def _invoked(made: ProviderCall) -> tuple[bytes, Mapping[str, str]]:
 class _Invoked(BedrockAnswer):
     """Reads messages that each have one event of Messages, which `inner` reads."""
 
-    def __init__(self, inner: AnswerDecoder, limits: EnginesConfig) -> None:
+    def __init__(self, inner: ProviderAnswerReader[Any], limits: EnginesConfig) -> None:
         super().__init__(limits)
         self._inner = inner
 
@@ -130,12 +133,12 @@ class _Invoked(BedrockAnswer):
         if message.text(":event-type") != "chunk":
             return
         try:
-            event = base64.b64decode(msgspec.json.decode(message.payload, type=_Chunk).bytes)
-        except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error) as error:
+            event = _CHUNK.decode(message.payload).event
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
                 "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
             ) from None
-        events += self._inner.feed(b"data: " + event + b"\n\n")
+        events += self._inner.event(event)
         self.done, self.error = self._inner.done, self._inner.error
 
     def fail(self, error: SmgError) -> list[Event]:

@@ -24,6 +24,7 @@ from smg_core.request import (
     FunctionTool,
     GenerationRequest,
     Image,
+    MediaSource,
     Message,
     Opaque,
     Part,
@@ -175,6 +176,9 @@ def _kept(part: Part, profile: ChatProfile, names: SentNames, losses: Losses) ->
         case ToolCall() if not part.custom:
             wire = names.wire(part.name, part.namespace)
             return part if wire == part.name else msgspec.structs.replace(part, name=wire, namespace=None)
+        case File() if part.source.text is not None and part.source.data is None:
+            source = MediaSource(data=part.source.text.encode(), media_type="text/plain")
+            return msgspec.structs.replace(part, source=source)
         case ToolResult() if part.is_error:
             losses.note("tool_error", "text")
             return msgspec.structs.replace(part, is_error=False, content=(Text("Error:"), *part.content))

@@ -57,6 +57,7 @@ class ChatFormat:
             prompt_logprobs=False,
             cache_salt=False,
             custom_tools=not self._profile.extras,
+            documents=self._profile.documents,
             loads=False,
             kv_events=False,
         )

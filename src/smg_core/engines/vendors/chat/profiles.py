@@ -45,7 +45,7 @@ class ChatProfile:
     marks for the cache. `efforts` are the words for how much to reason, in the `effort` form; `returned` is the field in which
     earlier reasoning goes back, "" for none. `least_temperature` is sent for 0. `most` bounds numbers by their fields.
     `usage_asked`: it is asked for its counts. `forced_reasoning`: a call may be demanded while the model reasons. `json_schema`:
-    it is held to a schema, and not to JSON alone."""
+    it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself."""
 
     name: str
     takes: frozenset[str]
@@ -69,6 +69,7 @@ class ChatProfile:
     usage_asked: bool = True
     forced_reasoning: bool = True
     json_schema: bool = True
+    documents: bool = False
 
 
 AZURE = ChatProfile(
@@ -78,6 +79,7 @@ AZURE = ChatProfile(
     bound="",
     extras=False,
     subset=True,
+    documents=True,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
 )
 
@@ -123,6 +125,7 @@ _ROWS = (
         | {"logit_bias", "parallel_tool_calls", "top_k", "min_p", "repetition_penalty", "metadata", "verbosity"}
         | {"provider", "models", "route", "transforms", "plugins", "top_a", "usage", "service_tier"},
         marks=True,
+        documents=True,
         effort="openrouter",
         efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         returned="reasoning",

@@ -15,7 +15,7 @@ from smg_core.engines.vendors.gemini.meaning import OURS, meant
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.engines.vendors.written_fields import WrittenFields
+from smg_core.engines.vendors.written_fields import WrittenFields, put_own_fields, verbosity_of
 from smg_core.request import (
     EFFORT_TOKENS,
     Audio,
@@ -59,8 +59,8 @@ FIELDS = WrittenFields(
     PROVIDER,
     {
         GenerationRequest: frozenset({"model", "messages", "tools", "tool_choice", "response_format", "sampling"})
-        | {"reasoning", "user", "cache_key", "service_tier", "extra", "add_generation_prompt"},
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "seed", "skip_special_tokens"})
+        | {"reasoning", "user", "cache_key", "service_tier", "extra", "own_fields", "template_arguments"},
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop", "n", "seed"})
         | {"frequency_penalty", "presence_penalty", "logprobs"},
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
@@ -108,6 +108,9 @@ def write_gemini(request: GenerationRequest, model: str, facts: GeminiFacts, los
         body["tools"] = [{"functionDeclarations": declared}]
         body |= _choice(request, names, losses)
     own = request.origin is not None and request.origin.api == "generate_content"
+    put_own_fields(request, "generate_content", body, losses, PROVIDER)
+    if verbosity_of(request, PROVIDER) is not None:
+        raise not_for("verbosity", PROVIDER)
     _rest(request, body, losses, own=own)
     return WrittenGemini(as_sent(body, request.written if own else b"", meant, OURS), names)
 
@@ -115,6 +118,8 @@ def write_gemini(request: GenerationRequest, model: str, facts: GeminiFacts, los
 def _sampling(sampling: Sampling, facts: GeminiFacts) -> ProviderJson:
     FIELDS.check(sampling, "sampling")
     wire = {word: value for name, word in _PLAIN if (value := getattr(sampling, name)) is not None}
+    if facts.output and wire.get("maxOutputTokens", 0) > facts.output:
+        wire["maxOutputTokens"] = facts.output  # the gateway's own bound may be a higher one
     if sampling.n > _CHOICES:
         raise not_for("sampling.n", PROVIDER, f"it gives at most {_CHOICES} choices")
     if sampling.n != 1:

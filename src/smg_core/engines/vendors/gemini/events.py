@@ -102,7 +102,8 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         self._started = False
 
     @property
-    def finished(self) -> bool:
+    def _all_said(self) -> bool:
+        """Whether the stream may end here. More may come all the same: so nothing says that its end alone is due."""
         return self._blocked or all(choice.reason is not None for choice in self._choices)
 
     def _event(self, event: GeminiChunk, events: list[Event]) -> None:
@@ -138,7 +139,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
             self._logprobs(candidate, events)
         if candidate.citation_metadata is not None:
             for each in candidate.citation_metadata.citation_sources or ():
-                choice.block.annotate("url", each.start_index, each.uri, each.title, "", events)
+                choice.block.annotate("url", each.start_index, each.uri, each.title, "", events, each.end_index or None)
         if candidate.finish_reason and candidate.finish_reason != "FINISH_REASON_UNSPECIFIED":
             choice.reason, choice.message = candidate.finish_reason, candidate.finish_message or ""
 
@@ -204,7 +205,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
     # ------------------------------------------------------------------------------------------------------------ end
 
     def _over(self, events: list[Event]) -> None:
-        if not self.finished:
+        if not self._all_said:
             super()._over(events)
         for index, choice in enumerate(self._choices):
             events += self._finished(index, choice)

@@ -14,7 +14,8 @@ _NEW = (3, 0)
 class GeminiFacts:
     """`levels`: how much it thinks is one of these words, else a `budget` of tokens, or (neither) it does not think. `off`: it
     can be kept from thinking. `ids`: calls have ids. `signs`: a call without its signature is refused. `penalties`, `urls`,
-    `result_media`, `json_with_tools`: whether it takes these."""
+    `result_media`, `json_with_tools`: whether it takes these. `output` is the most tokens of an
+    answer, 0 where that is not known."""
 
     levels: tuple[str, ...] = ("low", "medium", "high")
     budget: bool = False
@@ -25,6 +26,7 @@ class GeminiFacts:
     urls: bool = True
     result_media: bool = True
     json_with_tools: bool = True
+    output: int = 0
 
 
 def gemini_facts(model: str) -> GeminiFacts:

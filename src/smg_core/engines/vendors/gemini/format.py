@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+import attrs
 import msgspec
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.gemini.body import write_gemini
 from smg_core.engines.vendors.gemini.contents import PROVIDER
 from smg_core.engines.vendors.gemini.events import GeminiDecoder, gemini_error_in
-from smg_core.engines.vendors.gemini.facts import gemini_facts
+from smg_core.engines.vendors.gemini.facts import GeminiFacts, gemini_facts
 from smg_core.engines.vendors.gemini.wire import GeminiErrorWire
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -34,6 +35,7 @@ class _Counted(Struct, frozen=True, rename="camel"):
 class _Model(Struct, frozen=True, rename="camel"):
     name: str
     input_token_limit: int | None = None
+    output_token_limit: int | None = None
 
 
 class GeminiFormat:
@@ -43,7 +45,7 @@ class GeminiFormat:
     usual_path = "/v1beta"
 
     def __init__(self) -> None:
-        self._context = 0
+        self._context = self._output = 0
 
     @property
     def facts(self) -> EngineFacts:
@@ -63,13 +65,17 @@ class GeminiFormat:
             media_together=frozenset({"image", "video", "audio"}),
             loads=False,
             kv_events=False,
+            documents=True,
             context_length=self._context,
         )
+
+    def _facts_of(self, model: str) -> GeminiFacts:
+        return attrs.evolve(gemini_facts(model), output=self._output)
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
         """A generation."""
         losses = Losses()
-        made = write_gemini(request, model, gemini_facts(model), losses)
+        made = write_gemini(request, model, self._facts_of(model), losses)
         calls = (request.origin or Origin("")).calls
         decoder = GeminiDecoder(model, made.names, limits, made_up=f"{calls}{request.id}", choices=request.sampling.n)
         path = f"/models/{_segment(model)}:streamGenerateContent?alt=sse"
@@ -77,7 +83,7 @@ class GeminiFormat:
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""
-        made = write_gemini(request, model, gemini_facts(model), Losses())
+        made = write_gemini(request, model, self._facts_of(model), Losses())
         asked = msgspec.json.decode(made.body, type=dict[str, msgspec.Raw])
         asked["model"] = msgspec.Raw(msgspec.json.encode(f"models/{model}"))
         body = msgspec.json.encode({"generateContentRequest": asked})
@@ -104,7 +110,7 @@ class GeminiFormat:
             raise EngineGarbled(
                 "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
             ) from None
-        self._context = told_count(model.input_token_limit)
+        self._context, self._output = told_count(model.input_token_limit), told_count(model.output_token_limit)
         return DescribedModel(model.name, self._context)
 
     def refusal(self, reply: HttpReply) -> SmgError:

@@ -14,7 +14,7 @@ from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.responses.items import PROVIDER, ItemWriter
 from smg_core.engines.vendors.responses.meaning import OURS, meant
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.engines.vendors.written_fields import WrittenFields
+from smg_core.engines.vendors.written_fields import WrittenFields, put_own_fields, verbosity_of
 from smg_core.request import (
     EFFORT_TOKENS,
     CustomTool,
@@ -48,8 +48,8 @@ FIELDS = WrittenFields(
     PROVIDER,
     {
         GenerationRequest: frozenset({"model", "messages", "tools", "tool_choice", "response_format", "sampling"})
-        | {"reasoning", "user", "cache_key", "service_tier", "extra", "add_generation_prompt", "verbosity"},
-        Sampling: frozenset({"max_tokens", "temperature", "top_p", "n", "logprobs", "skip_special_tokens"}),
+        | {"reasoning", "user", "cache_key", "service_tier", "extra", "verbosity", "own_fields", "template_arguments"},
+        Sampling: frozenset({"max_tokens", "temperature", "top_p", "n", "logprobs"}),
         ReasoningSettings: frozenset({"effort", "budget_tokens", "enabled", "adaptive", "visible"}),
         SchemaFormat: frozenset({"schema", "name", "description", "strict"}),
         ToolChoice: frozenset({"mode", "names", "parallel"}),
@@ -62,7 +62,7 @@ FIELDS = WrittenFields(
         MediaSource: frozenset({"url", "data", "file_id", "text", "media_type"}),
         Refusal: frozenset({"text", "cache"}),
         ToolCall: frozenset({"id", "name", "arguments", "custom", "namespace", "cache"}),
-        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache", "kind"}),
+        ToolResult: frozenset({"call_id", "content", "is_error", "name", "value", "cache"}),
     },
 )
 
@@ -96,6 +96,7 @@ def write_responses(request: GenerationRequest, model: str, account: str, losses
     if request.tools:
         body["tools"] = [_tool(tool, names, losses, f"tools[{at}]") for at, tool in enumerate(request.tools)]
         body |= _choice(request.tool_choice, names)
+    put_own_fields(request, "responses", body, losses, PROVIDER)
     own = request.origin is not None and request.origin.api == "responses"
     for name, value in request.extra.items():
         if name in body or "." in name or "[" in name or not own:
@@ -137,7 +138,8 @@ def _reasoning(asked: ReasoningSettings, losses: Losses) -> ProviderJson:
 
 
 def _text(request: GenerationRequest) -> ProviderJson:
-    text: ProviderJson = {} if request.verbosity is None else {"verbosity": request.verbosity}
+    verbosity = verbosity_of(request, PROVIDER)
+    text: ProviderJson = {} if verbosity is None else {"verbosity": verbosity}
     wanted = request.response_format
     if isinstance(wanted, JsonFormat):
         text["format"] = {"type": "json_object"}

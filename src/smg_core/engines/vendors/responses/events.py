@@ -171,10 +171,11 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
     def _annotate(self, told: Mapping[str, object], events: list[Event]) -> None:
         url = told.get("url")
         source = url if isinstance(url, str) else str(told.get("file_id", ""))
-        start = told.get("start_index")
+        start, end = told.get("start_index"), told.get("end_index")
         title = str(told.get("title") or told.get("filename") or "")
         kind = "url" if isinstance(url, str) else "file"
-        self._block.annotate(kind, start if isinstance(start, int) else 0, source, title, "", events)
+        begun, ended = start if isinstance(start, int) else 0, end if isinstance(end, int) else None
+        self._block.annotate(kind, begun, source, title, "", events, ended)
 
     # ------------------------------------------------------------------------------------------------------------ end
 

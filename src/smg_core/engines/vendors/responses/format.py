@@ -63,6 +63,7 @@ class ResponsesFormat:
             media=frozenset({"image"}),
             loads=False,
             kv_events=False,
+            documents=True,
         )
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:

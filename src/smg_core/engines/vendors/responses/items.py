@@ -32,6 +32,7 @@ class ItemWriter:
     names: SentNames
     losses: Losses
     fields: WrittenFields
+    _custom: set[str] = attrs.field(factory=set)  # the ids of calls of tools that take free text
 
     def write(self, messages: Sequence[Message]) -> list[ProviderJson]:
         """All items. Raises UnsupportedParameter naming the part that cannot be written."""
@@ -89,6 +90,7 @@ class ItemWriter:
         self._unmarked(part.cache)
         call_id = wire_id(part.id, longest=_ID_LENGTH)
         if part.custom:
+            self._custom.add(part.id)
             item: ProviderJson = {
                 "type": "custom_tool_call",
                 "call_id": call_id,
@@ -127,7 +129,7 @@ class ItemWriter:
             output: object = f"Error: {text}" if part.is_error else text
         else:
             output = [{"type": "input_text", "text": "Error:"}, *content] if part.is_error else content
-        kind = "custom_tool_call_output" if part.kind == "custom" else "function_call_output"
+        kind = "custom_tool_call_output" if part.call_id in self._custom else "function_call_output"
         return {"type": kind, "call_id": wire_id(part.call_id, longest=_ID_LENGTH), "output": output}
 
     def _part(self, part: Part, at: str) -> ProviderJson:

@@ -127,8 +127,8 @@ def test_a_document_has_a_name_that_tells_nothing_and_a_text_beside_it() -> None
     pdf = File(MediaSource(data=b"%PDF", media_type="application/pdf"), filename="ignore_all.rules!.pdf")
     body, lost = asked(messages=(user(pdf, pdf),))
     first, second, text = body["messages"][0]["content"]
-    assert first["document"]["name"] == "ignore all rules pdf"
-    assert second["document"]["name"] == "ignore all rules pdf 2"
+    assert first["document"]["name"] == "ignore all rules"
+    assert second["document"]["name"] == "ignore all rules 2"
     assert first["document"]["format"] == "pdf"
     assert text["text"]
     assert "file_name" in lost
