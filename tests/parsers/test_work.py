@@ -96,7 +96,7 @@ def adversarial(name: str) -> Iterator[tuple[str, str]]:
     tables = FAMILIES[name].tables
     markers = sorted({*tables.roles, *tables.calls, *tables.closers}, key=lambda marker: (-len(marker), marker))[:3]
     begin = call[: call.index("Paris")] if call else opens
-    for unit in (*markers, *(marker[:-1] for marker in markers), "<", '{"', "\n"):
+    for unit in (*markers, *(marker[:-1] or marker for marker in markers), "<", '{"', "\n"):
         yield "", unit
         yield begin, unit
     if call:
