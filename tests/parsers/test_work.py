@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -9,7 +10,8 @@ import pytest
 
 import smg_parsers
 from parsers.examples import EXAMPLES, WEATHER
-from smg_parsers import FAMILIES, Parser
+from smg_parsers import FAMILIES, Parser, Piece
+from smg_parsers.lab.laws import Counted
 
 STEP = 4
 FEEDS = 100
@@ -83,3 +85,81 @@ def test_no_container_is_made_by_calling_a_generic_alias() -> None:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
                 made = ast.unparse(node)
                 assert not made.startswith(("list[", "dict[", "set[", "tuple[", "deque[")), f"{path.name}: {made}"
+
+
+SIZES = (10_000, 30_000)
+
+
+def adversarial(name: str) -> Iterator[tuple[str, str]]:
+    """What is fed first, and what then comes again and again: openings, half tags and ends, in the answer and in a long value."""
+    (opens, _), call = EXAMPLES[name]
+    tables = FAMILIES[name].tables
+    markers = sorted({*tables.roles, *tables.calls, *tables.closers}, key=lambda marker: (-len(marker), marker))[:3]
+    begin = call[: call.index("Paris")] if call else opens
+    for unit in (*markers, *(marker[:-1] or marker for marker in markers), "<", '{"', "\n"):
+        yield "", unit
+        yield begin, unit
+    if call:
+        yield from (
+            ("", call + "\n"),
+            ("", call[: len(call) // 3]),
+            (begin, call + "\n"),
+            (begin, call[: len(call) // 2] + "\n"),
+        )
+        yield from ((begin, call[len(begin) :] + "\n"), (begin, '\\"'), (begin, '" '))
+
+
+def work(name: str, begin: str, unit: str, size: int) -> int:
+    """The functions that are called, and the characters that are looked at, for a text of this size."""
+    parser = Parser.for_family(name, tools=[WEATHER], in_reasoning=False)
+    text = begin + (unit * (size // len(unit) + 1))[:size]
+    chunks = [Counted(text[at : at + 50]) for at in range(0, len(text), 50)]
+    made, Counted.looked = 0, 0
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        nonlocal made
+        made += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        for chunk in chunks:
+            parser.feed(chunk)
+        parser.finish()
+    finally:
+        sys.setprofile(None)
+    return 20 * made + Counted.looked
+
+
+def grows(name: str, cases: Sequence[tuple[str, str]]) -> list[str]:
+    """What costs more than three and a half times as much where the text is three times as long."""
+    return [
+        f"{begin!r} {unit!r}: {few} and {many}"
+        for begin, unit in cases
+        if (many := work(name, begin, unit, SIZES[1])) > 3.5 * (few := work(name, begin, unit, SIZES[0]))
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["qwen3", "qwen35", "kimi_k2", "pythonic"])
+def test_a_long_text_costs_no_more_for_each_character_than_a_short_one(name: str) -> None:
+    assert not grows(name, list(adversarial(name))[::4])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_long_text_costs_no_more_for_each_character_than_a_short_one_in_any_family(name: str) -> None:
+    assert not grows(name, list(adversarial(name)))
+
+
+class Rereads(Parser):
+    """Looks at all it was given at every feed."""
+
+    def feed(self, text: str) -> list[Piece]:
+        self.seen = getattr(self, "seen", Counted("")) + text
+        self.seen.find("<never>")
+        return super().feed(text)
+
+
+def test_a_parser_that_looks_at_all_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.Parser", Rereads)
+    assert grows("qwen3", [("", "a")])

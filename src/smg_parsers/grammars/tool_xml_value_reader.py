@@ -18,6 +18,7 @@ from smg_parsers.grammars.tool_xml_ends import (
     ENDS,
     IN_CALL_END,
     MISSING,
+    MISSPELT,
     OPEN_QUESTION,
     PARAMETER,
     PARAMETER_CLOSES,
@@ -340,7 +341,7 @@ class ValueReader:
         opening = f"{space}<{self._parameter}>"
         found = match(buf, at, (self._end, opening), final)
         if found == -1 or (found == 0 and not self._nesting) or found == -2:
-            bound, stop = self._element_bound(buf, at, final)
+            bound, stop = self._element_bound(buf, pos, at, final)
             if bound == QUOTED and found == -1:
                 bound = OPEN_QUESTION
             if bound != QUOTED:
@@ -350,12 +351,17 @@ class ValueReader:
         self._text.write(buf[pos:stop])
         return stop
 
-    def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
+    def _element_bound(self, buf: str, pos: int, at: int, final: bool) -> tuple[int, int]:
         """As `_bound`, in a value with elements: an element with another argument's name may belong to the value."""
         holds = types_of(self._schema, self._root) & {"object", "array"}
         nests = holds or not self._schema
         is_next, needs = (_no_name, _no_name) if nests else (self._is_next, self._may_follow)
-        return self._judged(buf, at, final, False, is_next, needs)
+        found, stop = self._judged(buf, at, final, False, is_next, needs)
+        if found == MISSPELT:
+            name = buf[at + len(self._end) - len(self._parameter) - 1 : stop - 1]
+            if name in self._text.elements(self._values.space, buf[pos:at]):
+                return QUOTED, at  # the end of an element whose name begins with the parameter's
+        return found, stop
 
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
         """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""

@@ -8,6 +8,7 @@ Does not know: tags, or what a value becomes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,8 +51,10 @@ class ValueText:
 
     __slots__ = (
         "_behind",
+        "_elements",
         "_held",
         "_places",
+        "_searched",
         "_since",
         "_sink",
         "_size",
@@ -69,6 +72,8 @@ class ValueText:
         self._sink = sink
         self._held: list[str] = []
         self._size = 0
+        self._elements: set[str] = set()  # the elements that have been found in it,
+        self._searched = (0, "")  # in how much of it, and the end of that
         self._undecided: list[str] = []  # what came behind the first place where the value may have ended
         self._since = 0  # its size
         self._places: list[EndPlace] = []
@@ -87,6 +92,8 @@ class ValueText:
         self.line = True
         self._size = self.calls = self.parameters = 0
         self._held.clear()
+        self._elements.clear()
+        self._searched = (0, "")
         self._forget()
 
     def write(self, text: str) -> None:
@@ -151,6 +158,15 @@ class ValueText:
         self.calls -= 1
         self.write(text)
         self._behind = ""
+
+    def elements(self, space: str, more: str) -> set[str]:
+        """The names of the elements in the value and in `more` of it. Their tags begin with `space`. What was searched is not
+        searched again."""
+        parts, end = self._searched
+        text = end + "".join(self._held[parts:])
+        self._searched = (len(self._held), text[-NAME_LIMIT:])
+        self._elements.update(re.findall(rf"{re.escape(space)}<([\w.-]+)>", text + more))
+        return self._elements
 
     def goes_on(self) -> None:
         """The value did not end at any of the places."""

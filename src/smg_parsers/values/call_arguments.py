@@ -38,8 +38,7 @@ class ArgumentsReader:
             return pass_arguments(reader, sink, buf, pos, final)
         while True:
             delta, end = reader.take(buf, pos, final)
-            if reader.loose:
-                sink.unescaped(reader.loose)
+            _note(reader, sink)
             self._hold(sink, delta)
             if end > pos:
                 sink.touched = True
@@ -99,12 +98,18 @@ def are_arguments(reader: LenientJsonReader) -> bool:
     return reader.opens == "{"
 
 
+def _note(reader: LenientJsonReader, sink: Sink) -> None:
+    """Tell what makes it doubtful whether the arguments end where they seem to."""
+    if reader.loose:
+        sink.unescaped(reader.loose)
+    sink.doubtful = sink.doubtful or reader.early
+
+
 def pass_arguments(reader: LenientJsonReader, sink: Sink, buf: str, pos: int, final: bool) -> int:
     """Pass on the arguments of the open call from `pos` on; returns where they end, or from where text is held back."""
     while True:
         delta, end = reader.take(buf, pos, final)
-        if reader.loose:
-            sink.unescaped(reader.loose)
+        _note(reader, sink)
         sink.arguments(delta)
         if end > pos:
             sink.touched = True

@@ -54,7 +54,7 @@ class LenientJsonReader:
 
     `closes` are the markers that can stand behind the value: before one of them missing brackets are closed. `lenient`:
     repairs need no permission. `escaped`: every quote in a string is escaped. `loose` is what was read last of the text behind
-    a quote that was not.
+    a quote that was not. `early`: its brackets were missing before a marker, which a string may have quoted.
     """
 
     __slots__ = (
@@ -74,6 +74,7 @@ class LenientJsonReader:
         "_unescaped",
         "bad",
         "done",
+        "early",
         "fault",
         "loose",
         "mended",
@@ -85,6 +86,7 @@ class LenientJsonReader:
         self.bad = False
         self.fault = False
         self.mended = False
+        self.early = False
         self.opens = ""  # the value's first character, if it is a bracket or a quote
         self._closes = closes
         self._lenient = lenient
@@ -468,7 +470,7 @@ class LenientJsonReader:
         if not (self._comma or self._state in (_AFTER, _FIRST_KEY, _FIRST_VALUE)):
             return self._fail(buf, at)
         self._mend(buf, at, "".join("}" if each else "]" for each in reversed(self._nesting)), at)
-        self.done = not self.fault
+        self.done = self.early = not self.fault
         return at
 
     def _in_comment(self, buf: str, pos: int, final: bool) -> int:

@@ -169,3 +169,15 @@ def test_arguments_keep_the_order_in_which_the_model_wrote_them(family: str, dat
     _, _, calls = read(form, tools, None, [form([call], None, "")])
 
     assert [list(json.loads(arguments)) for _, arguments in calls] == [list(keys)]
+
+
+@pytest.mark.parametrize("family", sorted(WRITERS))
+def test_a_member_may_have_a_name_that_begins_with_the_arguments(family: str) -> None:
+    form = WRITERS[family]
+    arguments = {"a": {"a0": "x", "b": {"b1": "y"}, "a1": {"a11": "z"}}}
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "object"}}}}
+    whole = form([Call("f", arguments)], None, "")
+
+    for chunks in ([whole], list(whole)):
+        _, _, ((name, written),) = read(form, [{"type": "function", "function": tool}], None, chunks)
+        assert (name, json.loads(written)) == ("f", arguments), whole
