@@ -27,7 +27,7 @@ def calls(name: str, begin: str, text: str, *, thinks: bool = False) -> int:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal made
-        made += event == "call"
+        made += event == "call" and frame.f_globals.get("__name__", "").startswith("smg_parsers")
 
     sys.setprofile(profile)
     try:
@@ -118,7 +118,7 @@ def work(name: str, begin: str, unit: str, size: int) -> int:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal made
-        made += event == "call"
+        made += event == "call" and frame.f_globals.get("__name__", "").startswith("smg_parsers")
 
     sys.setprofile(profile)
     try:
