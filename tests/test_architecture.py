@@ -48,7 +48,10 @@ TIERS: tuple[str, ...] = (
         apis.google apis.responses.wire engines.grpc.h2 engines.kv_zmq engines.openai history
         history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
     """,
-    "apis.realtime.wire engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output smg_simulator.engine workers",
+    """
+        apis.realtime.wire engines.codecs engines.grpc engines.token_ids pipeline.answer pipeline.output
+        smg_simulator.engine workers
+    """,
     """
         discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm pipeline.fit routing smg_simulator.codecs
@@ -59,7 +62,9 @@ TIERS: tuple[str, ...] = (
     "models pipeline.pooled",
     "fleet pipeline",
     "serving",
-    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
+    """
+        apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
+    """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
     "apis.interactions apis.responses app operation",

@@ -459,6 +459,7 @@ CONSTANTS: dict[str, str] = {
     "wire.model_list._PAGE": FORMAT,
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
+    "apis.realtime.speaker._PIECE": PACE,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
     "apis.realtime.wire.events._LONGEST_EVENT_ID": FORMAT,
     "apis.realtime.wire.items.LONGEST_ID": FORMAT,

@@ -45,6 +45,10 @@ class RealtimeConfig:
         at_least=1024,
         at_most=1 << 30,
     )
+    speech_model: str = option(
+        "",
+        "Served model that speaks the answers of sessions (its server has /v1/audio/speech); without one, they are text.",
+    )
     secret_s: int = option(
         600, "Seconds that a client secret is good for, where its maker does not say.", at_least=10, at_most=7200
     )

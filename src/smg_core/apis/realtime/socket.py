@@ -7,6 +7,7 @@ the handler of requests.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeAlias
 
 import attrs
@@ -14,12 +15,14 @@ import msgspec
 
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.settings import RealtimeConfig
+from smg_core.apis.realtime.speaker import Speaker, SpokenPart
 from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused
 from smg_core.apis.realtime.wire.effective import (
     Abilities,
     changed,
     checked_patch,
     defaults,
+    part_of,
     transcription_defaults,
 )
 from smg_core.apis.realtime.wire.encode import error_object
@@ -31,6 +34,8 @@ from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_
 from smg_core.apis.realtime.wire.vad import levels_of
 from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.speech.routes import SPEAKING
+from smg_core.apis.speech.wire import SpeechRequest
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
 from smg_core.apis.transcriptions.wire import TranscriptionRequest, asking_for_words
 from smg_core.errors import InternalError, InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
@@ -48,7 +53,7 @@ from smg_core.serving.api import Api
 from smg_core.serving.inference import DECODED_INLINE, Inference
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
-from smg_core.speech import Transcription
+from smg_core.speech import Speech, Transcription
 from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import responses_error
@@ -154,6 +159,8 @@ class RealtimeSocket:
         served = lookup.served(model, caller) if model else None
         abilities = Abilities(
             services.live.limits,
+            speaks=bool(config.realtime.speech_model)
+            and lookup.served(config.realtime.speech_model, caller) is not None,
             hears=served is not None and "audio" in served.media_kinds,
             hosted=hosted_kinds(config.mcp, NAME),
             writes_down=lambda name: bool(name) and lookup.served(name, caller) is not None,
@@ -181,6 +188,13 @@ class _Running:
     sent: int = 0
     refused: JsonObject | None = None
     exchange: Exchange | None = None
+    speaker: Speaker | None = None
+
+    def give_up(self) -> None:
+        """Free all that works on the response."""
+        self.disconnect.happened()
+        if self.speaker is not None:
+            self.speaker.stop()
 
     @property
     def usage(self) -> Usage | None:
@@ -213,6 +227,7 @@ class _Talk:
         self._running: dict[str, _Running] = {}
         self._home = ""  # the worker that had the last response
         self._writer = Inference(services, TRANSCRIPTIONS)
+        self._voice = Inference(services, SPEAKING)
         self._writing: dict[str, Disconnect] = {}
         self._changed = asyncio.Event()  # that words were written down, or a response is not to be made
         self._has_left = False
@@ -242,9 +257,11 @@ class _Talk:
     def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))
         for each in taken.cancel:
-            self._running[each.id].disconnect.happened()
+            self._running[each.id].give_up()
         if taken.begin is not None:
             running = self._running[taken.begin.id] = _Running(taken.begin)
+            if taken.begin.voiced.spoken:
+                running.speaker = self._speaker(running)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
         for said in taken.write_down:
             writing = self._writing[said.item_id] = Disconnect()
@@ -262,7 +279,7 @@ class _Talk:
         self._has_left = True
         self._changed.set()
         for running in self._running.values():
-            running.disconnect.happened()
+            running.give_up()
         for writing in self._writing.values():
             writing.happened()
 
@@ -410,14 +427,102 @@ class _Talk:
                 if not message.get("more_body", False):
                     running.refused = _refusal(refused)
                 return
-            if begun.cut is None:
+            if begun.cut is None and running.speaker is not None:
+                await self._speak(running, running.speaker, message["body"])
+            elif begun.cut is None:
                 self._put(running, self._session.leaving(begun, message["body"]))
-                await self._outbox.room()
+            await self._outbox.room()
 
         return send
 
+    async def _speak(self, running: _Running, speaker: Speaker, lines: bytes) -> None:
+        """Send the events of a response that is spoken; those behind its sound once all of that has left."""
+        begun, session = running.begun, self._session
+        for line in lines.splitlines(keepends=True):
+            if line.startswith(_SOUND_ENDS):
+                await speaker.finish()
+            if begun.cut is not None:
+                return
+            self._put(running, session.leaving(begun, line))
+            if line.startswith(_TRANSCRIPT):
+                told = _TRANSCRIPT_DELTA.decode(line)
+                where: JsonObject = {
+                    "response_id": begun.id,
+                    "item_id": told.item_id,
+                    "output_index": told.output_index,
+                    "content_index": told.content_index,
+                }
+                speaker.hear(where, told.delta)
+
+    def _speaker(self, running: _Running) -> Speaker:
+        """What speaks for a response."""
+        output = part_of(self._session.settings, "audio", "output") or {}
+        voice, speed = output.get("voice"), output.get("speed")
+        name = voice.get("id") if isinstance(voice, dict) else voice
+        speech = Speech(
+            name if isinstance(name, str) else None,
+            "pcm",
+            float(speed) if isinstance(speed, int | float) and speed != 1 else None,
+        )
+
+        async def say(part: SpokenPart, audio: str, size: int) -> None:
+            self._put(running, self._session.spoken(running.begun, part.where, audio, size, part.characters))
+            await self._outbox.room()
+
+        def failed() -> None:
+            error = InternalError("The speech of this response failed; the rest of it is text.", code="speech_failed")
+            self._outbox.put([error_frame(error, self._session.names("event_"), None)])
+
+        model = self._services.live.config.realtime.speech_model
+        return Speaker(model, speech, say, self._spoken, failed)
+
+    async def _spoken(
+        self,
+        decode: Callable[[Incoming], SpeechRequest],
+        sound: Callable[[bytes], Awaitable[None]],
+        disconnect: Disconnect,
+    ) -> bool:
+        """Have a text spoken, as a request of its own; returns whether all of it was."""
+        status, whole = 0, False
+
+        async def receive() -> AsgiMessage:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: AsgiMessage) -> None:
+            nonlocal status, whole
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif status == 200:
+                await sound(message["body"])
+                whole = not message.get("more_body", False)
+
+        handler = self._voice.with_api(attrs.evolve(SPEAKING, decode=decode))
+        exchange, join = exchange_of_frame(
+            self._services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
+        )
+        await answer_frame(self._services, exchange, join, handler, lambda: 0)
+        return whole and exchange.finished is not None and exchange.finished.outcome == "ok"
+
     def _put(self, running: _Running, lines: list[bytes]) -> None:
         running.sent += self._outbox.put(lines)
+
+
+_TRANSCRIPT, _SOUND_ENDS = (
+    b'{"type":"response.output_audio_transcript.delta"',
+    b'{"type":"response.output_audio.done"',
+)
+
+
+class _TranscriptDelta(msgspec.Struct):
+    """More of a text that is to be spoken."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+
+
+_TRANSCRIPT_DELTA = msgspec.json.Decoder(_TranscriptDelta)
 
 
 class _Words(msgspec.Struct):

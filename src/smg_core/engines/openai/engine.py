@@ -173,6 +173,7 @@ class OpenAiEngine:
             pool_inputs=self._pooled.inputs,
             lora=True,
             speech=self._pooled.routes.speech,
+            speaks=self._pooled.routes.speaks,
         )
 
     async def pool(
@@ -255,7 +256,7 @@ class _ChatCall:
     ) -> None:
         self._limits = limits
         self._secrets = secrets
-        self._decoder, self._any_kind = asked.decoder, asked.any_kind
+        self._decoder, self._any_kind, self._raw = asked.decoder, asked.any_kind, asked.raw
         self._sink = sink
         self._address = address
         self._over = False  # the sink is told nothing more
@@ -308,6 +309,8 @@ class _ChatCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
+        elif self._raw:
+            return
         elif self._any_kind and not kind.lower().startswith(_EVENT_STREAM):
             self._object = bytearray()
         else:

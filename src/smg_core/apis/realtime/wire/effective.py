@@ -220,11 +220,10 @@ def _check_tools(settings: JsonObject, abilities: Abilities, at: str) -> None:
 
 
 def _check_format(form: Mapping[str, Json], at: str) -> None:
-    rate = form.get("rate", SAMPLE_RATE)
-    if form["type"] == "audio/pcm" and rate != SAMPLE_RATE:
+    if form["type"] != "audio/pcm":
+        raise _wrong(f"{at}.type", "The only format here is 'audio/pcm'.")
+    if form.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
         raise _wrong(f"{at}.rate", f"The only rate is {SAMPLE_RATE}.")
-    if form["type"] != "audio/pcm" and "rate" in form:
-        raise _wrong(f"{at}.rate", "Only audio/pcm has a rate.")
 
 
 def part_of(settings: JsonObject, *names: str) -> JsonObject | None:
