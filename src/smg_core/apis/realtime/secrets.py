@@ -13,7 +13,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     defaults,
-    part_of,
+    settings_at,
     shown_settings,
     transcription_defaults,
 )
@@ -97,7 +97,7 @@ class ClientSecretsHandler:
 
     def _beside(self, settings: JsonObject) -> list[str]:
         """The models that write down what is said to a session, and speak for it."""
-        writer = part_of(settings, "audio", "input", "transcription") or {}
+        writer = settings_at(settings, "audio", "input", "transcription") or {}
         names = [writer.get("model"), self._services.live.config.realtime.speech_model]
         return [name for name in names if isinstance(name, str) and name]
 

@@ -22,7 +22,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     defaults,
-    part_of,
+    settings_at,
     transcription_defaults,
 )
 from smg_core.apis.realtime.wire.encode import error_object
@@ -456,7 +456,7 @@ class _Talk:
 
     def _speaker(self, running: _Running) -> Speaker:
         """What speaks for a response."""
-        output = part_of(self._session.settings, "audio", "output") or {}
+        output = settings_at(self._session.settings, "audio", "output") or {}
         voice, speed = output.get("voice"), output.get("speed")
         name = voice.get("id") if isinstance(voice, dict) else voice
         speech = Speech(

@@ -21,7 +21,9 @@ from smg_core.wire.base import Incoming
 __all__ = ["Speaker", "SpokenPart"]
 
 _PIECE = 4800  # bytes of sound in an event: a tenth of a second
-Ask = Callable[[Callable[[Incoming], SpeechRequest], Callable[[bytes], Awaitable[None]], Disconnect], Awaitable[bool]]
+AskForSpeech = Callable[
+    [Callable[[Incoming], SpeechRequest], Callable[[bytes], Awaitable[None]], Disconnect], Awaitable[bool]
+]
 """Has a request for speech answered: how it is decoded, where its sound goes, what gives it up. Returns whether it was spoken."""
 
 
@@ -42,7 +44,7 @@ class Speaker:
         model: str,
         speech: Speech,
         say: Callable[[SpokenPart, str, int], Awaitable[None]],
-        ask: Ask,
+        ask: AskForSpeech,
         failed: Callable[[], None],
     ) -> None:
         self._model, self._speech = model, speech

@@ -226,7 +226,7 @@ def _check_format(form: Mapping[str, Json], at: str) -> None:
         raise _wrong(f"{at}.rate", f"The only rate is {SAMPLE_RATE}.")
 
 
-def part_of(settings: JsonObject, *names: str) -> JsonObject | None:
+def settings_at(settings: JsonObject, *names: str) -> JsonObject | None:
     """The object at this path of the settings; None where there is none, or it is null."""
     value: Json = settings
     for name in names:

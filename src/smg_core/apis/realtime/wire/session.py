@@ -20,7 +20,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     for_response,
-    part_of,
+    settings_at,
     shown_settings,
 )
 from smg_core.apis.realtime.wire.encode import (
@@ -215,7 +215,7 @@ class RealtimeSession:
 
     def _update(self, fields: SessionUpdate) -> TakenEvent:
         plain = checked_patch(fields.session, self.settings, self.abilities)
-        before, asked = (part_of(each, "audio", "output") or {} for each in (self.settings, plain))
+        before, asked = (settings_at(each, "audio", "output") or {} for each in (self.settings, plain))
         if self.sounds and asked.get("voice", before.get("voice")) != before.get("voice"):
             raise InvalidRequest(
                 "Cannot update a conversation's voice if assistant audio is present.",

@@ -7,7 +7,7 @@ Pure. Above: the connection. Below: the session, the hearing.
 
 from collections.abc import Sequence
 
-from smg_core.apis.realtime.wire.effective import Abilities, part_of
+from smg_core.apis.realtime.wire.effective import Abilities, settings_at
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing, wav_base64
 from smg_core.apis.realtime.wire.items import Item, made_item
@@ -42,7 +42,7 @@ class SpokenSession(RealtimeSession):
     @property
     def _writer(self) -> JsonObject | None:
         """The setting of the model that writes down what is said; None where none is asked for, or it is not served here."""
-        found = part_of(self.settings, "audio", "input", "transcription")
+        found = settings_at(self.settings, "audio", "input", "transcription")
         return found if found is not None and self.abilities.writes_down(str(found.get("model") or "")) else None
 
     @property
@@ -56,7 +56,7 @@ class SpokenSession(RealtimeSession):
         return taken
 
     def _detect(self) -> None:
-        self.hearing.configure(part_of(self.settings, "audio", "input", "turn_detection"))
+        self.hearing.configure(settings_at(self.settings, "audio", "input", "turn_detection"))
 
     # ----------------------------------------------------------------------------------------------------------- sound
 
@@ -91,7 +91,7 @@ class SpokenSession(RealtimeSession):
 
     def _turn(self, heard: Heard) -> TakenEvent:
         """What becomes of speech that has begun, or ended."""
-        detection = part_of(self.settings, "audio", "input", "turn_detection") or {}
+        detection = settings_at(self.settings, "audio", "input", "turn_detection") or {}
         id = self._speaking or self.names("item_")
         if heard.sound is None:
             self._speaking = id
