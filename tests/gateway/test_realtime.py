@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 SLOW = SimulatorConfig(seed=1, reply_tokens=2000, timing=Timing(decode_rate=50))
 WEATHER = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))
-CAPTURE = Path(__file__).parents[1] / "captures" / "openai-agents-realtime.json"
+CAPTURE = Path(__file__).parents[1] / "captures" / "realtime" / "openai-agents.json"
 
 
 def prompts(house: House) -> list[str]:
