@@ -8,7 +8,7 @@ the handler of requests.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import attrs
 import msgspec
@@ -61,7 +61,15 @@ from smg_core.wire.errors import responses_error
 __all__ = ["RealtimeSocket", "realtime_api"]
 
 NAME = SUBPROTOCOL = "realtime"
-_Handler: TypeAlias = Inference[ResponsesRequest]
+
+
+@attrs.frozen
+class _Handlers:
+    """What answers the requests of all sessions: `answers` the responses, `writer` transcriptions, `voice` speech."""
+
+    answers: Inference[ResponsesRequest]
+    writer: Inference[TranscriptionRequest]
+    voice: Inference[SpeechRequest]
 
 
 def realtime_api() -> Api[ResponsesRequest]:
@@ -86,7 +94,9 @@ class RealtimeSocket:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handler: _Handler = Inference(services, realtime_api())
+        self._handlers = _Handlers(
+            Inference(services, realtime_api()), Inference(services, TRANSCRIPTIONS), Inference(services, SPEAKING)
+        )
 
     async def __call__(self, exchange: Exchange) -> None:
         if not isinstance(exchange, WebSocket):
@@ -107,7 +117,7 @@ class RealtimeSocket:
         sockets = SocketSession[ClientEvent](
             services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
         )
-        talk = _Talk(services, exchange, self._handler, session, sockets, outbox)
+        talk = _Talk(services, exchange, self._handlers, session, sockets, outbox)
         outbox.put(session.opened())
         await sockets.run(talk)
 
@@ -214,20 +224,18 @@ class _Talk:
         self,
         services: Services,
         socket: WebSocket,
-        handler: _Handler,
+        handlers: _Handlers,
         session: SpokenSession,
         sockets: SocketSession[ClientEvent],
         outbox: Outbox,
     ) -> None:
         self._services, self._socket = services, socket
-        self._handler = handler
+        self._handlers = handlers
         self._session = session
         self._sockets = sockets
         self._outbox = outbox
         self._running: dict[str, _Running] = {}
         self._home = ""  # the worker that had the last response
-        self._writer = Inference(services, TRANSCRIPTIONS)
-        self._voice = Inference(services, SPEAKING)
         self._writing: dict[str, Disconnect] = {}
         self._changed = asyncio.Event()  # that words were written down, or a response is not to be made
         self._has_left = False
@@ -248,7 +256,7 @@ class _Talk:
         session, sound = self._session, event.sound
         if len(sound) <= DECODED_INLINE:
             return session.take(event)
-        unjudged = session.hearing.unjudged(sound)
+        unjudged = session.unjudged(sound)
         levels = await self._services.running.executor.run(
             lambda _: levels_of(unjudged), size=len(sound), caller=self._socket.caller.tenant
         )
@@ -293,7 +301,7 @@ class _Talk:
         if turn is None:
             return
         services, begun = self._services, running.begun
-        handler = self._handler.with_api(self._api(begun, turn))
+        handler = self._handlers.answers.with_api(self._api(begun, turn))
 
         async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": turn.body, "more_body": False}
@@ -362,7 +370,7 @@ class _Talk:
             )
             return TranscriptionRequest(asking_for_words(incoming, said.model, wav_of(said.sound), asked), asked)
 
-        handler = self._writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
+        handler = self._handlers.writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
         services, session = self._services, self._session
         exchange, join = exchange_of_frame(
             services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
@@ -496,7 +504,7 @@ class _Talk:
                 await sound(message["body"])
                 whole = not message.get("more_body", False)
 
-        handler = self._voice.with_api(attrs.evolve(SPEAKING, decode=decode))
+        handler = self._handlers.voice.with_api(attrs.evolve(SPEAKING, decode=decode))
         exchange, join = exchange_of_frame(
             self._services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
         )

@@ -12,7 +12,6 @@ from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_fr
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing, wav_base64
 from smg_core.apis.realtime.wire.items import Item, made_item
 from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, Said, SessionBounds, TakenEvent, no_sound
-from smg_core.apis.realtime.wire.types import SessionUpdate
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object
@@ -32,7 +31,6 @@ class SpokenSession(RealtimeSession):
         self.hearing = Hearing()
         self._speaking: str | None = None  # the item of the speech under way
         self._owes_response = False  # once the response under way is over
-        self._detect()
 
     @property
     def answers(self) -> bool:
@@ -50,12 +48,13 @@ class SpokenSession(RealtimeSession):
         """Whether the model itself takes what is said."""
         return self.answers and self.abilities.hears
 
-    def _update(self, fields: SessionUpdate) -> TakenEvent:
-        taken = super()._update(fields)
+    def unjudged(self, sound: bytes) -> bytes:
+        """The sound whose levels `hear` wants with an event that brings `sound`."""
         self._detect()
-        return taken
+        return self.hearing.unjudged(sound)
 
     def _detect(self) -> None:
+        """Have turns detected as the settings of now say. A session without sound needs no detector."""
         self.hearing.configure(settings_at(self.settings, "audio", "input", "turn_detection"))
 
     # ----------------------------------------------------------------------------------------------------------- sound
@@ -63,6 +62,7 @@ class SpokenSession(RealtimeSession):
     def hear(self, event: ClientEvent, levels: Sequence[float] | None = None) -> TakenEvent:
         if not self._hears and self._writer is None:
             raise no_sound()
+        self._detect()
         match event.kind:
             case "input_audio_buffer.append":
                 return self._append(event.sound, levels)
