@@ -246,7 +246,7 @@ class _Talk:
         return read_event(data, self._services.live.limits)
 
     async def take(self, frame: ClientEvent) -> None:
-        if self._sockets.expired and frame.kind == "response.create":
+        if self._sockets.expired and frame.kind != "response.cancel":
             raise self.expired()
         self._do(await self._taken(frame), frame)
         await self._outbox.room()
@@ -269,7 +269,7 @@ class _Talk:
         if taken.begin is not None:
             running = self._running[taken.begin.id] = _Running(taken.begin)
             if taken.begin.voiced.spoken:
-                running.speaker = self._speaker(running)
+                running.speaker = self._speaker(running, about)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
         for said in taken.write_down:
             writing = self._writing[said.item_id] = Disconnect()
@@ -345,7 +345,7 @@ class _Talk:
             self._home = finished.worker
         self._outbox.put(self._session.over(running.begun, running.refused, running.usage))
         following = self._session.next_response()
-        if following is not None and not self._has_left:
+        if following is not None and not self._has_left and not self._sockets.expired:
             self._do(following, about)
 
     # ----------------------------------------------------------------------------------------------------------- words
@@ -462,7 +462,7 @@ class _Talk:
                 }
                 speaker.hear(where, told.delta)
 
-    def _speaker(self, running: _Running) -> Speaker:
+    def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
         """What speaks for a response."""
         output = settings_at(self._session.settings, "audio", "output") or {}
         voice, speed = output.get("voice"), output.get("speed")
@@ -482,7 +482,8 @@ class _Talk:
             self._outbox.put([error_frame(error, self._session.names("event_"), None)])
 
         model = self._services.live.config.realtime.speech_model
-        return Speaker(model, speech, say, self._spoken, failed)
+        sockets = self._sockets
+        return Speaker(model, speech, say, self._spoken, failed, lambda work: sockets.begin(work, about, lambda: None))
 
     async def _spoken(
         self,

@@ -7,7 +7,7 @@ client is told, and the rest of the answer is text. Above: the connection. Below
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import attrs
 
@@ -37,7 +37,7 @@ class SpokenPart:
 
 class Speaker:
     """Speaks for one response. `say` sends the events of sound, `ask` has a text spoken, and `failed` is called once where that
-    fails."""
+    fails. `begin` runs what speaks as a task of the connection."""
 
     def __init__(
         self,
@@ -46,9 +46,10 @@ class Speaker:
         say: Callable[[SpokenPart, str, int], Awaitable[None]],
         ask: AskForSpeech,
         failed: Callable[[], None],
+        begin: Callable[[Coroutine[object, object, None]], "asyncio.Task[None]"],
     ) -> None:
         self._model, self._speech = model, speech
-        self._say, self._ask, self._failed = say, ask, failed
+        self._say, self._ask, self._failed, self._begin = say, ask, failed, begin
         self._sentences = Sentences()
         self._part: SpokenPart | None = None
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
@@ -86,7 +87,7 @@ class Speaker:
 
     def _go_on(self) -> None:
         if self._task is None and not self._silent and not self._waiting.empty():
-            self._task = asyncio.get_running_loop().create_task(self._speak())
+            self._task = self._begin(self._speak())
 
     async def _speak(self) -> None:
         try:

@@ -235,7 +235,7 @@ class RealtimeSession:
 
     def _create(self, fields: ItemCreate) -> TakenEvent:
         self._only_realtime()
-        item = item_given(fields.item, "item", self.names)
+        item = item_given(fields.item, "item", self.names, hears=self.abilities.hears)
         self._check_joins(item)
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
@@ -362,7 +362,7 @@ class RealtimeSession:
             items.append(
                 self.conversation.get(reference, f"{at}.id")
                 if reference is not None
-                else item_given(each, at, self.names)
+                else item_given(each, at, self.names, hears=self.abilities.hears)
             )
         return items
 
