@@ -195,7 +195,10 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_
         timeouts=TimeoutsConfig(write_s=0.5),
     )
     engine = SimulatorConfig(seed=1, reply_tokens=100_000)
-    async with over_http(engine, config=config) as house, talk(house, sock=socket_of(house), max_queue=1) as socket:
+    async with (
+        over_http(engine, config=config) as house,
+        talk(house, sock=socket_of(house), max_queue=1, close_timeout=0.01) as socket,
+    ):
         await opened(socket)
         await say(socket, "Hello")
         await send(socket, "response.create")
@@ -220,6 +223,12 @@ async def test_items_and_bytes_of_a_session_are_bounded() -> None:
             errors.append(last.get("error", {}).get("code"))
         await send(socket, "session.update", session={"type": "realtime", "instructions": "i" * 9000})
         settings = await receive(socket)
+        await send(socket, "response.create")
+        full = await receive(socket)
+        await send(socket, "response.create", response={"conversation": "none", "max_output_tokens": 2})
+        outside = in_order(await until(socket, "response.done"))
+    assert full["error"]["code"] == "conversation_full"
+    assert outside[-1]["response"]["status"] == "incomplete"
     assert errors == ["session_too_large", None, None, None, "too_many_items"]
     assert settings["error"]["code"] == "session_too_large"
 

@@ -245,6 +245,19 @@ async def test_sound_that_is_malformed_or_too_much_is_an_error_event(qwen: str) 
     assert errors == ["invalid_value", "invalid_value", "session_too_large"]
 
 
+async def test_only_so_many_turns_are_written_down_at_once(qwen: str) -> None:
+    async with with_writer(qwen, faults=[Fault("stall")], transcriptions=1) as house, talk(house) as socket:
+        await opened(socket)
+        await listens(socket, turn_detection=None)
+        await speak(socket, speech(0.3))
+        await send(socket, "input_audio_buffer.commit")
+        await until(socket, "conversation.item.done")
+        await speak(socket, speech(0.3))
+        await send(socket, "input_audio_buffer.commit")
+        refused = await receive(socket)
+    assert refused["error"]["code"] == "too_many_transcriptions"
+
+
 async def test_a_client_that_leaves_gives_up_what_is_written_down(qwen: str) -> None:
     stall = [Fault("stall")]
     async with with_writer(qwen, faults=stall) as house:

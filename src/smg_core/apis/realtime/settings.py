@@ -39,6 +39,12 @@ class RealtimeConfig:
         at_least=0,
         at_most=1024,
     )
+    transcriptions: int = option(
+        8,
+        "Turns of a session that are written down at once; sound that would be one more is refused.",
+        at_least=1,
+        at_most=1024,
+    )
     waiting_bytes: int = option(
         1 * MIB,
         "Bytes that wait for a client before its session reads no more events and its engine is paused.",

@@ -31,6 +31,7 @@ from smg_core.apis.realtime.wire.hearing import wav_of
 from smg_core.apis.realtime.wire.session import Begun, Said, SessionBounds, TakenEvent
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
+from smg_core.apis.realtime.wire.types import ItemCreate
 from smg_core.apis.realtime.wire.vad import levels_of
 from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
@@ -185,7 +186,7 @@ class RealtimeSocket:
             f"conv_{own}",
             SessionIds(own),
             abilities,
-            SessionBounds(settings.items, settings.kept_bytes, settings.responses),
+            SessionBounds(settings.items, settings.kept_bytes, settings.responses, settings.transcriptions),
         )
 
 
@@ -252,15 +253,19 @@ class _Talk:
         await self._outbox.room()
 
     async def _taken(self, event: ClientEvent) -> TakenEvent:
-        """The answer to an event; the levels of much sound are taken off the event loop. Raises SmgError."""
-        session, sound = self._session, event.sound
-        if len(sound) <= DECODED_INLINE:
-            return session.take(event)
-        unjudged = session.unjudged(sound)
-        levels = await self._services.running.executor.run(
-            lambda _: levels_of(unjudged), size=len(sound), caller=self._socket.caller.tenant
-        )
-        return session.hear(event, levels)
+        """The answer to an event; a large item is read, and the levels of much sound are taken, off the event loop. Raises
+        SmgError."""
+        session, sound, item = self._session, event.sound, event.fields
+        run, tenant = self._services.running.executor.run, self._socket.caller.tenant
+        if len(sound) > DECODED_INLINE:
+            unjudged = session.unjudged(sound)
+            levels = await run(lambda _: levels_of(unjudged), size=len(sound), caller=tenant)
+            return session.hear(event, levels)
+        if event.size > DECODED_INLINE and isinstance(item, ItemCreate):
+            ids = {prefix: session.names(prefix) for prefix in ("item_", "call_")}
+            read = await run(lambda _: session.item_of(item, ids.__getitem__), size=event.size, caller=tenant)
+            return session.join(item, read)
+        return session.take(event)
 
     def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))

@@ -69,11 +69,13 @@ _CONVERSATION_LINE = msgspec.json.Decoder(_ConversationLine)
 
 @attrs.frozen
 class SessionBounds:
-    """How much a session holds: items, bytes of them and its settings, and responses at once outside of the conversation."""
+    """How much a session holds: items, bytes of them and its settings, responses at once outside of the conversation, and turns
+    that are written down at once."""
 
     items: int
     kept_bytes: int
     responses: int
+    transcriptions: int = 8
 
 
 @attrs.define(eq=False)
@@ -234,8 +236,15 @@ class RealtimeSession:
     # ----------------------------------------------------------------------------------------------------------- items
 
     def _create(self, fields: ItemCreate) -> TakenEvent:
+        return self.join(fields, self.item_of(fields, self.names))
+
+    def item_of(self, fields: ItemCreate, make_id: Callable[[str], str]) -> Item:
+        """The item that an event brings, with ids of `make_id`. Changes nothing. Raises InvalidRequest."""
         self._only_realtime()
-        item = item_given(fields.item, "item", self.names, hears=self.abilities.hears)
+        return item_given(fields.item, "item", make_id, hears=self.abilities.hears)
+
+    def join(self, fields: ItemCreate, item: Item) -> TakenEvent:
+        """Put the item of an event into the conversation. Raises InvalidRequest."""
         self._check_joins(item)
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
@@ -330,6 +339,8 @@ class RealtimeSession:
                 f"At most {self.bounds.responses} responses are made at once outside of the conversation.",
                 code="too_many_active_responses",
             )
+        if inside:
+            self.conversation.check_more(self.settings_size)
         given, metadata = alone.get("input"), alone.get("metadata")
         items = self._given(given) if isinstance(given, list) else None
         reads = partial(self._read, settings, items, metadata if isinstance(metadata, dict) else None)
