@@ -309,7 +309,7 @@ def _http_protocol(gateway: Gateway, config: Config, app: App, most: int) -> typ
 def _socket_protocol(gateway: Gateway, config: Config) -> type[BoundedWebSocketProtocol]:
     """The protocol of WebSockets with the bounds of the settings."""
     bounds = SocketBounds(
-        message_bytes=max(config.responses.socket_frame_bytes, config.realtime.frame_bytes),
+        message_bytes=config.responses.socket_frame_bytes,
         pace=_pace(config),
         write_seconds=config.timeouts.write_s,
         discard_bytes=config.server.discard_bytes,

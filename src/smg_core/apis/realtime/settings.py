@@ -22,7 +22,8 @@ class RealtimeConfig:
     )
     frame_bytes: int = option(
         24 * MIB,
-        "Largest event that a session takes, in bytes; sound is in it as base64.",
+        "Largest event that a session takes, in bytes; sound is in it as base64. No message on a WebSocket is larger than "
+        "responses.socket_frame_bytes.",
         at_least=1024,
         at_most=1 << 31,
     )
