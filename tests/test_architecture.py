@@ -68,7 +68,9 @@ TIERS: tuple[str, ...] = (
     "models pipeline.pooled",
     "fleet meshed pipeline",
     "serving",
-    "apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.transcriptions apis.usage stored",
+    """
+        apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
+    """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
     "apis.interactions apis.responses app operation",

@@ -31,6 +31,7 @@ SIGN = "a mark that the code itself gives a meaning: an index, a kind, a tag"
 TOLD = "what a program is told of how it ended, or a person is advised to type"
 SET = "the default of an argument, which the gateway takes from its settings"
 ASKED = "the default of an argument of a public function; who calls it says what it is to be"
+HEARING = "how sound is measured to find speech in it; what clients may set of that is in their sessions"
 READING = (
     "how much of a model's text is held back or looked at until it is clear what it is; part of how a format is read, so that "
     "all readers of one text give the same pieces"
@@ -494,7 +495,16 @@ CONSTANTS: dict[str, str] = {
     "wire.model_list._PAGE": FORMAT,
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
+    "apis.realtime.speaker._PIECE": PACE,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
+    **dict.fromkeys((f"apis.realtime.wire.hearing.{name}" for name in ("_BYTES_A_MS", "_LEAST", "_RATE")), FORMAT),
+    **dict.fromkeys((f"apis.realtime.wire.sentences.{name}" for name in ("_LEAST", "_MOST")), PACE),
+    "apis.realtime.wire.spoken._BYTES_A_SECOND": FORMAT,
+    **dict.fromkeys((f"apis.realtime.wire.vad.{name}" for name in ("FRAME_BYTES", "_FULL_SCALE")), FORMAT),
+    **dict.fromkeys(
+        (f"apis.realtime.wire.vad.{name}" for name in ("FRAME_MS", "_OF_FOUR", "_QUIET", "_SILENCE", "_WINDOW")),
+        HEARING,
+    ),
     "apis.realtime.wire.events._LONGEST_EVENT_ID": FORMAT,
     "apis.realtime.wire.items.LONGEST_ID": FORMAT,
     "apis.responses.wire.builder._BLOCK": FORMAT,

@@ -12,7 +12,6 @@ Rules for decoders:
   Blocks that only another provider can decrypt become `Opaque` and keep their bytes.
 - `cache` on a part or a tool marks a prompt-cache breakpoint after it, as the API wrote it. It serves routing and usage and
   never changes the rendered prompt.
-
 Above: protocols make it, pipeline and engines read it. Below: `json_types`.
 """
 
@@ -24,7 +23,7 @@ from msgspec import Struct
 from smg_core.grants import Grants
 from smg_core.json_types import Json
 from smg_core.origin import Origin
-from smg_core.speech import Transcription
+from smg_core.speech import Speech, Transcription
 
 __all__ = [
     "EFFORT_TOKENS",
@@ -514,7 +513,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     API. What is done to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and
     `compact` shorten it in other ways. What the answer has: `include` names optional parts of it (Responses), `verbosity` is how
     long it should be, `max_tool_calls` bounds the calls of hosted tools. `size` of the body is in bytes (0: not known), `written`
-    is the body itself, where it is kept. `transcription`: what is asked of the recording in `messages`."""
+    is the body itself, where it is kept. `transcription`, `speaking`: what becomes of the recording or text in `messages`."""
 
     id: str
     model: str
@@ -556,6 +555,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     deadline_s: float | None = None
     caller: Caller = Caller()
     transcription: Transcription | None = None
+    speaking: Speech | None = None
     written: bytes = b""
     size: int = 0
 

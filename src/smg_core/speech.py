@@ -1,4 +1,4 @@
-"""What is asked of a recording: the words that are spoken in it, in their language or in English.
+"""What is asked of a recording, the words that are spoken in it, and how a text is to be spoken.
 
 Part of the vocabulary: a decoder puts it into `GenerationRequest.transcription`, beside the recording itself in the messages.
 An engine that has a call for it is asked by that; of a model that takes sound the words in the messages ask the same. Pure.
@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Transcription", "TranscriptionFormat"]
+__all__ = ["SoundFormat", "Speech", "Transcription", "TranscriptionFormat"]
 
 TranscriptionFormat = Literal["json", "text", "srt", "verbose_json", "vtt"]
 
@@ -31,3 +31,17 @@ class Transcription(Struct, frozen=True):
     def timed(self) -> bool:
         """Whether the answer has times, which only an engine made for this can give."""
         return self.format not in ("json", "text") or bool(self.granularities)
+
+
+SoundFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+
+
+class Speech(Struct, frozen=True):
+    """How the text of a message is spoken: by a `voice`, in a `format` ("pcm": 16 bits a sample, little end first, 24 kHz), at a
+    `speed` (1: its own), as the `instructions` say. None: the engine's own. Its answer is the sound, in blocks of the kind
+    "speech"."""
+
+    voice: str | None = None
+    format: SoundFormat = "mp3"
+    speed: float | None = None
+    instructions: str | None = None

@@ -1,6 +1,7 @@
 """Realtime sessions: turns, items, tools, cancellation and settings, with every event held to the official SDK's types."""
 
 import json
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,14 @@ pytestmark = pytest.mark.anyio
 SLOW = SimulatorConfig(seed=1, reply_tokens=2000, timing=Timing(decode_rate=50))
 WEATHER = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))
-CAPTURE = Path(__file__).parents[1] / "captures" / "openai-agents-realtime.json"
+CAPTURE = Path(__file__).parents[1] / "captures" / "realtime" / "openai-agents.json"
+
+
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[House]:
+    """One gateway for the tests that leave nothing behind."""
+    async with over_http(SIMULATOR) as house:
+        yield house
 
 
 def prompts(house: House) -> list[str]:
@@ -357,9 +365,9 @@ async def test_settings_are_merged_and_told_whole() -> None:
     ],
 )
 async def test_settings_that_cannot_be_are_refused_and_change_nothing(
-    session: dict[str, Any], param: str, code: str
+    shared: House, session: dict[str, Any], param: str, code: str
 ) -> None:
-    async with over_http(SIMULATOR) as house, talk(house) as socket:
+    async with talk(shared) as socket:
         before = await opened(socket)
         error = await error_of(socket, "session.update", session=session)
         await send(socket, "session.update", session={"type": "realtime"})
@@ -383,8 +391,8 @@ async def test_settings_that_cannot_be_are_refused_and_change_nothing(
         ('{"type": "transcription_session.update", "session": {}}', "beta_api_shape_disabled"),
     ],
 )
-async def test_what_is_wrong_is_an_error_event_and_the_session_goes_on(frame: str, code: str) -> None:
-    async with over_http(SIMULATOR) as house, talk(house) as socket:
+async def test_what_is_wrong_is_an_error_event_and_the_session_goes_on(shared: House, frame: str, code: str) -> None:
+    async with talk(shared) as socket:
         await opened(socket)
         await socket.send(frame)
         error = await receive(socket)

@@ -4,11 +4,12 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import attrs
 import pytest
-from tests.gateway.conftest import eventually, over_http, settled
+from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.realtime import SIMULATOR, in_order, opened, receive, respond, say, send, talk, until
 from tests.gateway.test_limits_held import limited
 from tests.gateway.test_responses_socket import SLOW, socket_of
@@ -37,6 +38,13 @@ def configured(**settings: Any) -> Config:
     return Config(realtime=RealtimeConfig(**settings))
 
 
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[House]:
+    """One gateway for the tests that leave nothing behind."""
+    async with over_http(SIMULATOR) as house:
+        yield house
+
+
 async def turn(socket: Any, text: str = "Hello", **fields: Any) -> Any:
     """The response to one more message."""
     await say(socket, text)
@@ -54,11 +62,12 @@ async def turn(socket: Any, text: str = "Hello", **fields: Any) -> Any:
         ("/v1/realtime?model=none", 404, "model_not_found"),
     ],
 )
-async def test_a_handshake_without_a_model_that_is_served_is_refused(path: str, status: int, code: str) -> None:
-    async with over_http(SIMULATOR) as house:
-        with pytest.raises(InvalidStatus) as refused:
-            async with talk(house, path):
-                pass
+async def test_a_handshake_without_a_model_that_is_served_is_refused(
+    shared: House, path: str, status: int, code: str
+) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with talk(shared, path):
+            pass
     response = refused.value.response
     assert (response.status_code, json.loads(response.body)["error"]["code"]) == (status, code)
 
@@ -76,9 +85,8 @@ async def test_a_handshake_without_a_model_that_is_served_is_refused(path: str, 
         ("/v1/realtime/translations/client_secrets", 501, "unsupported"),
     ],
 )
-async def test_what_is_not_here_is_refused_by_name(path: str, status: int, code: str) -> None:
-    async with over_http(SIMULATOR) as house:
-        answer = await house.http.post(path, json={})
+async def test_what_is_not_here_is_refused_by_name(shared: House, path: str, status: int, code: str) -> None:
+    answer = await shared.http.post(path, json={})
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
@@ -90,11 +98,12 @@ async def test_what_is_not_here_is_refused_by_name(path: str, status: int, code:
         ("/v1/realtime/translations?model=sim", {}, 501),
     ],
 )
-async def test_a_handshake_for_what_is_not_here_is_refused(path: str, headers: dict[str, str], status: int) -> None:
-    async with over_http(SIMULATOR) as house:
-        with pytest.raises(InvalidStatus) as refused:
-            async with talk(house, path, additional_headers=headers):
-                pass
+async def test_a_handshake_for_what_is_not_here_is_refused(
+    shared: House, path: str, headers: dict[str, str], status: int
+) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with talk(shared, path, additional_headers=headers):
+            pass
     assert refused.value.response.status_code == status
 
 
@@ -186,7 +195,10 @@ async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_
         timeouts=TimeoutsConfig(write_s=0.5),
     )
     engine = SimulatorConfig(seed=1, reply_tokens=100_000)
-    async with over_http(engine, config=config) as house, talk(house, sock=socket_of(house), max_queue=1) as socket:
+    async with (
+        over_http(engine, config=config) as house,
+        talk(house, sock=socket_of(house), max_queue=1, close_timeout=0.01) as socket,
+    ):
         await opened(socket)
         await say(socket, "Hello")
         await send(socket, "response.create")
@@ -211,6 +223,12 @@ async def test_items_and_bytes_of_a_session_are_bounded() -> None:
             errors.append(last.get("error", {}).get("code"))
         await send(socket, "session.update", session={"type": "realtime", "instructions": "i" * 9000})
         settings = await receive(socket)
+        await send(socket, "response.create")
+        full = await receive(socket)
+        await send(socket, "response.create", response={"conversation": "none", "max_output_tokens": 2})
+        outside = in_order(await until(socket, "response.done"))
+    assert full["error"]["code"] == "conversation_full"
+    assert outside[-1]["response"]["status"] == "incomplete"
     assert errors == ["session_too_large", None, None, None, "too_many_items"]
     assert settings["error"]["code"] == "session_too_large"
 

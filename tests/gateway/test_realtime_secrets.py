@@ -36,6 +36,13 @@ async def keyed() -> AsyncIterator[House]:
         yield house
 
 
+@pytest.fixture(scope="module")
+async def shared() -> AsyncIterator[House]:
+    """One such gateway for the tests that leave nothing behind."""
+    async with keyed() as house:
+        yield house
+
+
 async def made(house: House, **body: Any) -> Any:
     answer = await house.http.post(PATH, headers=KEY, json={"session": SESSION, **body})
     assert answer.status_code == 200, answer.text
@@ -107,9 +114,8 @@ async def test_a_secret_is_good_for_nothing_else() -> None:
         ({"sessions": {}}, "sessions"),
     ],
 )
-async def test_what_cannot_be_sealed_is_refused_by_its_field(body: dict[str, Any], param: str) -> None:
-    async with keyed() as house:
-        answer = await house.http.post(PATH, headers=KEY, json={"session": SESSION, **body})
+async def test_what_cannot_be_sealed_is_refused_by_its_field(shared: House, body: dict[str, Any], param: str) -> None:
+    answer = await shared.http.post(PATH, headers=KEY, json={"session": SESSION, **body})
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 

@@ -131,6 +131,30 @@ async def test_a_model_that_takes_sound_hears_it(qwen: str) -> None:
     assert not [event for event in events if "transcription" in event["type"]]
 
 
+async def test_an_item_may_be_sound_where_the_model_takes_it(qwen: str) -> None:
+    item: Any = {"type": "message", "role": "user"}
+    part = {"type": "input_audio", "audio": base64.b64encode(speech(0.5)).decode()}
+    async with hearing(qwen) as house, talk(house) as socket:
+        await opened(socket)
+        await send(socket, "conversation.item.create", item={**item, "content": [part]})
+        added = (await until(socket, "conversation.item.done"))[-1]["item"]
+        response = in_order(await respond(socket, max_output_tokens=2))[-1]["response"]
+        await send(socket, "conversation.item.create", item={**item, "content": [{**part, "audio": "AA=="}]})
+        odd = await receive(socket)
+        said = {**part, "transcript": "Hello."}
+        await send(socket, "conversation.item.create", item={**item, "content": [said]})
+        with_words = (await until(socket, "conversation.item.done"))[-1]["item"]
+    async with over_http(SIMULATOR) as house, talk(house) as socket:
+        await opened(socket)
+        await send(socket, "conversation.item.create", item={**item, "content": [part]})
+        refused = await receive(socket)
+    assert added["content"] == [{"type": "input_audio", "transcript": None}]
+    assert response["usage"]["input_token_details"]["audio_tokens"] > 0
+    assert odd["error"]["param"] == "item.content[0].audio"
+    assert with_words["content"] == [{"type": "input_audio", "transcript": "Hello."}]
+    assert refused["error"]["code"] == "unsupported_content"
+
+
 async def test_who_begins_to_speak_ends_the_response_under_way(qwen: str) -> None:
     async with with_writer(qwen, "Stop.", engine=SLOW) as house, talk(house) as socket:
         await opened(socket)
@@ -219,6 +243,19 @@ async def test_sound_that_is_malformed_or_too_much_is_an_error_event(qwen: str) 
             errors.append((await receive(socket))["error"]["code"])
         await say(socket, "Hello")
     assert errors == ["invalid_value", "invalid_value", "session_too_large"]
+
+
+async def test_only_so_many_turns_are_written_down_at_once(qwen: str) -> None:
+    async with with_writer(qwen, faults=[Fault("stall")], transcriptions=1) as house, talk(house) as socket:
+        await opened(socket)
+        await listens(socket, turn_detection=None)
+        await speak(socket, speech(0.3))
+        await send(socket, "input_audio_buffer.commit")
+        await until(socket, "conversation.item.done")
+        await speak(socket, speech(0.3))
+        await send(socket, "input_audio_buffer.commit")
+        refused = await receive(socket)
+    assert refused["error"]["code"] == "too_many_transcriptions"
 
 
 async def test_a_client_that_leaves_gives_up_what_is_written_down(qwen: str) -> None:

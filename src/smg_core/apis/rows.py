@@ -14,6 +14,7 @@ from smg_core.apis.pooling import routes as pooling
 from smg_core.apis.realtime import routes as realtime
 from smg_core.apis.responses import routes as responses
 from smg_core.apis.sglang import api as sglang
+from smg_core.apis.speech import routes as speech
 from smg_core.apis.status import routes as status
 from smg_core.apis.tokenize import routes as tokenize
 from smg_core.apis.transcriptions import routes as transcriptions
@@ -29,6 +30,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         gemini,
         pooling,
         transcriptions,
+        speech,
         tokenize,
         chat,
         completions,

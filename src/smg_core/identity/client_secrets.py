@@ -6,7 +6,7 @@ makes and reads them. Below: the sealer.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -42,14 +42,21 @@ class ClientSecret(Struct, frozen=True):
 
 
 def seal_secret(
-    sealer: Sealer, maker: Caller, permission: str, model: str, session: JsonObject, expires_at: int
+    sealer: Sealer,
+    maker: Caller,
+    permission: str,
+    model: str,
+    session: JsonObject,
+    expires_at: int,
+    *,
+    beside: Sequence[str] = (),
 ) -> str:
-    """The secret that `maker` gives away: for this permission and this model ("": any of the maker's) alone. Raises
-    PermissionDenied where the maker may not use them."""
+    """The secret that `maker` gives away: for this permission and this model ("": any of the maker's) alone, and the models
+    `beside` it that hear and speak for it. Raises PermissionDenied where the maker may not use them."""
     grants = maker.grants
     if not grants.may(permission) or (model and not grants.may_use(model)):
         raise PermissionDenied("The key may not use this model.")
-    models = (*grants.models, (model,)) if model else grants.models
+    models = (*grants.models, (model, *beside)) if model else grants.models
     caller = replace(maker, grants=replace(grants, permissions=frozenset({permission}), models=models))
     content = msgspec.json.encode(ClientSecret(caller, model, session, expires_at))
     return SECRET_PREFIX + sealer.seal(content, _CONTEXT).decode().removeprefix(PREFIX.decode())

@@ -69,18 +69,25 @@ async def _no_translations(exchange: Exchange) -> None:
     raise NotImplementedHere("This server has no sessions that translate.", code="unsupported")
 
 
-_REFUSED: Sequence[tuple[str, str, Handler]] = (
-    ("POST", "/v1/realtime/sessions", _beta),
-    ("POST", "/v1/realtime/transcription_sessions", _beta),
-    ("POST", "/v1/realtime/calls", _no_calls),
-    ("POST", "/v1/realtime/calls/{call_id}/hangup", _no_calls),
-    ("POST", "/v1/realtime/calls/{call_id}/accept", _no_sip),
-    ("POST", "/v1/realtime/calls/{call_id}/reject", _no_sip),
-    ("POST", "/v1/realtime/calls/{call_id}/refer", _no_sip),
-    ("POST", "/v1/realtime/translations/client_secrets", _no_translations),
-    (WEBSOCKET, "/v1/realtime/translations", _no_translations),
+_REFUSED: Sequence[tuple[str, str, Handler, str]] = (
+    ("POST", "/v1/realtime/sessions", _beta, "createRealtimeBetaSession"),
+    ("POST", "/v1/realtime/transcription_sessions", _beta, "createRealtimeBetaTranscriptionSession"),
+    ("POST", "/v1/realtime/calls", _no_calls, "createRealtimeCall"),
+    ("POST", "/v1/realtime/calls/{call_id}/hangup", _no_calls, "hangUpRealtimeCall"),
+    ("POST", "/v1/realtime/calls/{call_id}/accept", _no_sip, "acceptRealtimeCall"),
+    ("POST", "/v1/realtime/calls/{call_id}/reject", _no_sip, "rejectRealtimeCall"),
+    ("POST", "/v1/realtime/calls/{call_id}/refer", _no_sip, "referRealtimeCall"),
+    ("POST", "/v1/realtime/translations/client_secrets", _no_translations, "createRealtimeTranslationClientSecret"),
+    (WEBSOCKET, "/v1/realtime/translations", _no_translations, "realtimeTranslation"),
 )
-"""Routes of the vendor's API that are refused by name."""
+"""Routes of the vendor's API that are refused by name, with the name of each in a description."""
+
+
+def _refused_operation(method: str, name: str, refused: Handler) -> Operation | None:
+    """The description of a route that is refused; None for a WebSocket, of which OpenAPI knows nothing."""
+    if method == WEBSOCKET:
+        return None
+    return Operation(name, f"Refused: {(refused.__doc__ or '').strip()}", "realtime", None, ())
 
 
 def realtime_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
@@ -91,7 +98,10 @@ def realtime_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     return (
         Route(WEBSOCKET, "/v1/realtime", Endpoint(sessions, "realtime")),
         Route("POST", "/v1/realtime/client_secrets", made),
-        *(Route(method, path, Endpoint(refused, "realtime")) for method, path, refused in _REFUSED),
+        *(
+            Route(method, path, Endpoint(refused, "realtime", about=_refused_operation(method, name, refused)))
+            for method, path, refused, name in _REFUSED
+        ),
     )
 
 

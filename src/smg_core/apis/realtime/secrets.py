@@ -13,6 +13,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     defaults,
+    settings_at,
     shown_settings,
     transcription_defaults,
 )
@@ -90,8 +91,15 @@ class ClientSecretsHandler:
             model if isinstance(model, str) else "",
             patch,
             expires_at,
+            beside=self._beside(settings),
         )
         return encode_body({"value": value, "expires_at": expires_at, "session": shown_settings(settings)})
+
+    def _beside(self, settings: JsonObject) -> list[str]:
+        """The models that write down what is said to a session, and speak for it."""
+        writer = settings_at(settings, "audio", "input", "transcription") or {}
+        names = [writer.get("model"), self._services.live.config.realtime.speech_model]
+        return [name for name in names if isinstance(name, str) and name]
 
     def _seconds(self, asked: _ExpiresAfter | None) -> int:
         seconds = asked.seconds if asked is not None else None

@@ -22,7 +22,8 @@ class RealtimeConfig:
     )
     frame_bytes: int = option(
         24 * MIB,
-        "Largest event that a session takes, in bytes; sound is in it as base64.",
+        "Largest event that a session takes, in bytes; sound is in it as base64. No message on a WebSocket is larger than "
+        "responses.socket_frame_bytes.",
         at_least=1024,
         at_most=1 << 31,
     )
@@ -39,11 +40,21 @@ class RealtimeConfig:
         at_least=0,
         at_most=1024,
     )
+    transcriptions: int = option(
+        8,
+        "Turns of a session that are written down at once; sound that would be one more is refused.",
+        at_least=1,
+        at_most=1024,
+    )
     waiting_bytes: int = option(
         1 * MIB,
         "Bytes that wait for a client before its session reads no more events and its engine is paused.",
         at_least=1024,
         at_most=1 << 30,
+    )
+    speech_model: str = option(
+        "",
+        "Served model that speaks the answers of sessions (its server has /v1/audio/speech); without one, they are text.",
     )
     secret_s: int = option(
         600, "Seconds that a client secret is good for, where its maker does not say.", at_least=10, at_most=7200

@@ -7,19 +7,22 @@ the handler of requests.
 """
 
 import asyncio
-from typing import NoReturn, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
 
 import attrs
 import msgspec
 
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.settings import RealtimeConfig
+from smg_core.apis.realtime.speaker import Speaker, SpokenPart
 from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused
 from smg_core.apis.realtime.wire.effective import (
     Abilities,
     changed,
     checked_patch,
     defaults,
+    settings_at,
     transcription_defaults,
 )
 from smg_core.apis.realtime.wire.encode import error_object
@@ -28,9 +31,12 @@ from smg_core.apis.realtime.wire.hearing import wav_of
 from smg_core.apis.realtime.wire.session import Begun, Said, SessionBounds, TakenEvent
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
+from smg_core.apis.realtime.wire.types import ItemCreate
 from smg_core.apis.realtime.wire.vad import levels_of
 from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
+from smg_core.apis.speech.routes import SPEAKING
+from smg_core.apis.speech.wire import SpeechRequest
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
 from smg_core.apis.transcriptions.wire import TranscriptionRequest, asking_for_words
 from smg_core.errors import InternalError, InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
@@ -48,7 +54,7 @@ from smg_core.serving.api import Api
 from smg_core.serving.inference import DECODED_INLINE, Inference
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
-from smg_core.speech import Transcription
+from smg_core.speech import Speech, Transcription
 from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import responses_error
@@ -56,7 +62,15 @@ from smg_core.wire.errors import responses_error
 __all__ = ["RealtimeSocket", "realtime_api"]
 
 NAME = SUBPROTOCOL = "realtime"
-_Handler: TypeAlias = Inference[ResponsesRequest]
+
+
+@attrs.frozen
+class _Handlers:
+    """What answers the requests of all sessions: `answers` the responses, `writer` transcriptions, `voice` speech."""
+
+    answers: Inference[ResponsesRequest]
+    writer: Inference[TranscriptionRequest]
+    voice: Inference[SpeechRequest]
 
 
 def realtime_api() -> Api[ResponsesRequest]:
@@ -81,7 +95,9 @@ class RealtimeSocket:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handler: _Handler = Inference(services, realtime_api())
+        self._handlers = _Handlers(
+            Inference(services, realtime_api()), Inference(services, TRANSCRIPTIONS), Inference(services, SPEAKING)
+        )
 
     async def __call__(self, exchange: Exchange) -> None:
         if not isinstance(exchange, WebSocket):
@@ -102,7 +118,7 @@ class RealtimeSocket:
         sockets = SocketSession[ClientEvent](
             services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
         )
-        talk = _Talk(services, exchange, self._handler, session, sockets, outbox)
+        talk = _Talk(services, exchange, self._handlers, session, sockets, outbox)
         outbox.put(session.opened())
         await sockets.run(talk)
 
@@ -154,6 +170,8 @@ class RealtimeSocket:
         served = lookup.served(model, caller) if model else None
         abilities = Abilities(
             services.live.limits,
+            speaks=bool(config.realtime.speech_model)
+            and lookup.served(config.realtime.speech_model, caller) is not None,
             hears=served is not None and "audio" in served.media_kinds,
             hosted=hosted_kinds(config.mcp, NAME),
             writes_down=lambda name: bool(name) and lookup.served(name, caller) is not None,
@@ -168,7 +186,7 @@ class RealtimeSocket:
             f"conv_{own}",
             SessionIds(own),
             abilities,
-            SessionBounds(settings.items, settings.kept_bytes, settings.responses),
+            SessionBounds(settings.items, settings.kept_bytes, settings.responses, settings.transcriptions),
         )
 
 
@@ -181,6 +199,13 @@ class _Running:
     sent: int = 0
     refused: JsonObject | None = None
     exchange: Exchange | None = None
+    speaker: Speaker | None = None
+
+    def give_up(self) -> None:
+        """Free all that works on the response."""
+        self.disconnect.happened()
+        if self.speaker is not None:
+            self.speaker.stop()
 
     @property
     def usage(self) -> Usage | None:
@@ -200,19 +225,18 @@ class _Talk:
         self,
         services: Services,
         socket: WebSocket,
-        handler: _Handler,
+        handlers: _Handlers,
         session: SpokenSession,
         sockets: SocketSession[ClientEvent],
         outbox: Outbox,
     ) -> None:
         self._services, self._socket = services, socket
-        self._handler = handler
+        self._handlers = handlers
         self._session = session
         self._sockets = sockets
         self._outbox = outbox
         self._running: dict[str, _Running] = {}
         self._home = ""  # the worker that had the last response
-        self._writer = Inference(services, TRANSCRIPTIONS)
         self._writing: dict[str, Disconnect] = {}
         self._changed = asyncio.Event()  # that words were written down, or a response is not to be made
         self._has_left = False
@@ -223,28 +247,34 @@ class _Talk:
         return read_event(data, self._services.live.limits)
 
     async def take(self, frame: ClientEvent) -> None:
-        if self._sockets.expired and frame.kind == "response.create":
+        if self._sockets.expired and frame.kind != "response.cancel":
             raise self.expired()
         self._do(await self._taken(frame), frame)
         await self._outbox.room()
 
     async def _taken(self, event: ClientEvent) -> TakenEvent:
-        """The answer to an event; the levels of much sound are taken off the event loop. Raises SmgError."""
-        session, sound = self._session, event.sound
-        if len(sound) <= DECODED_INLINE:
-            return session.take(event)
-        unjudged = session.hearing.unjudged(sound)
-        levels = await self._services.running.executor.run(
-            lambda _: levels_of(unjudged), size=len(sound), caller=self._socket.caller.tenant
-        )
-        return session.hear(event, levels)
+        """The answer to an event; a large item is read, and the levels of much sound are taken, off the event loop. Raises
+        SmgError."""
+        session, sound, item = self._session, event.sound, event.fields
+        run, tenant = self._services.running.executor.run, self._socket.caller.tenant
+        if len(sound) > DECODED_INLINE:
+            unjudged = session.unjudged(sound)
+            levels = await run(lambda _: levels_of(unjudged), size=len(sound), caller=tenant)
+            return session.hear(event, levels)
+        if event.size > DECODED_INLINE and isinstance(item, ItemCreate):
+            ids = {prefix: session.names(prefix) for prefix in ("item_", "call_")}
+            read = await run(lambda _: session.item_of(item, ids.__getitem__), size=event.size, caller=tenant)
+            return session.join(item, read)
+        return session.take(event)
 
     def _do(self, taken: TakenEvent, about: ClientEvent) -> None:
         self._socket.count(self._outbox.put(taken.lines))
         for each in taken.cancel:
-            self._running[each.id].disconnect.happened()
+            self._running[each.id].give_up()
         if taken.begin is not None:
             running = self._running[taken.begin.id] = _Running(taken.begin)
+            if taken.begin.voiced.spoken:
+                running.speaker = self._speaker(running, about)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
         for said in taken.write_down:
             writing = self._writing[said.item_id] = Disconnect()
@@ -262,7 +292,7 @@ class _Talk:
         self._has_left = True
         self._changed.set()
         for running in self._running.values():
-            running.disconnect.happened()
+            running.give_up()
         for writing in self._writing.values():
             writing.happened()
 
@@ -276,7 +306,7 @@ class _Talk:
         if turn is None:
             return
         services, begun = self._services, running.begun
-        handler = self._handler.with_api(self._api(begun, turn))
+        handler = self._handlers.answers.with_api(self._api(begun, turn))
 
         async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": turn.body, "more_body": False}
@@ -320,7 +350,7 @@ class _Talk:
             self._home = finished.worker
         self._outbox.put(self._session.over(running.begun, running.refused, running.usage))
         following = self._session.next_response()
-        if following is not None and not self._has_left:
+        if following is not None and not self._has_left and not self._sockets.expired:
             self._do(following, about)
 
     # ----------------------------------------------------------------------------------------------------------- words
@@ -345,7 +375,7 @@ class _Talk:
             )
             return TranscriptionRequest(asking_for_words(incoming, said.model, wav_of(said.sound), asked), asked)
 
-        handler = self._writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
+        handler = self._handlers.writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
         services, session = self._services, self._session
         exchange, join = exchange_of_frame(
             services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
@@ -410,14 +440,103 @@ class _Talk:
                 if not message.get("more_body", False):
                     running.refused = _refusal(refused)
                 return
-            if begun.cut is None:
+            if begun.cut is None and running.speaker is not None:
+                await self._speak(running, running.speaker, message["body"])
+            elif begun.cut is None:
                 self._put(running, self._session.leaving(begun, message["body"]))
-                await self._outbox.room()
+            await self._outbox.room()
 
         return send
 
+    async def _speak(self, running: _Running, speaker: Speaker, lines: bytes) -> None:
+        """Send the events of a response that is spoken; those behind its sound once all of that has left."""
+        begun, session = running.begun, self._session
+        for line in lines.splitlines(keepends=True):
+            if line.startswith(_SOUND_ENDS):
+                await speaker.finish()
+            if begun.cut is not None:
+                return
+            self._put(running, session.leaving(begun, line))
+            if line.startswith(_TRANSCRIPT):
+                told = _TRANSCRIPT_DELTA.decode(line)
+                where: JsonObject = {
+                    "response_id": begun.id,
+                    "item_id": told.item_id,
+                    "output_index": told.output_index,
+                    "content_index": told.content_index,
+                }
+                speaker.hear(where, told.delta)
+
+    def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
+        """What speaks for a response."""
+        output = settings_at(self._session.settings, "audio", "output") or {}
+        voice, speed = output.get("voice"), output.get("speed")
+        name = voice.get("id") if isinstance(voice, dict) else voice
+        speech = Speech(
+            name if isinstance(name, str) else None,
+            "pcm",
+            float(speed) if isinstance(speed, int | float) and speed != 1 else None,
+        )
+
+        async def say(part: SpokenPart, audio: str, size: int) -> None:
+            self._put(running, self._session.spoken(running.begun, part.where, audio, size, part.characters))
+            await self._outbox.room()
+
+        def failed() -> None:
+            error = InternalError("The speech of this response failed; the rest of it is text.", code="speech_failed")
+            self._outbox.put([error_frame(error, self._session.names("event_"), None)])
+
+        model = self._services.live.config.realtime.speech_model
+        sockets = self._sockets
+        return Speaker(model, speech, say, self._spoken, failed, lambda work: sockets.begin(work, about, lambda: None))
+
+    async def _spoken(
+        self,
+        decode: Callable[[Incoming], SpeechRequest],
+        sound: Callable[[bytes], Awaitable[None]],
+        disconnect: Disconnect,
+    ) -> bool:
+        """Have a text spoken, as a request of its own; returns whether all of it was."""
+        status, whole = 0, False
+
+        async def receive() -> AsgiMessage:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: AsgiMessage) -> None:
+            nonlocal status, whole
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif status == 200:
+                await sound(message["body"])
+                whole = not message.get("more_body", False)
+
+        handler = self._handlers.voice.with_api(attrs.evolve(SPEAKING, decode=decode))
+        exchange, join = exchange_of_frame(
+            self._services, self._socket, handler, receive, send, disconnect=disconnect, written=lambda error, id: b""
+        )
+        await answer_frame(self._services, exchange, join, handler, lambda: 0)
+        return whole and exchange.finished is not None and exchange.finished.outcome == "ok"
+
     def _put(self, running: _Running, lines: list[bytes]) -> None:
         running.sent += self._outbox.put(lines)
+
+
+_TRANSCRIPT, _SOUND_ENDS = (
+    b'{"type":"response.output_audio_transcript.delta"',
+    b'{"type":"response.output_audio.done"',
+)
+
+
+class _TranscriptDelta(msgspec.Struct):
+    """More of a text that is to be spoken."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+
+
+_TRANSCRIPT_DELTA = msgspec.json.Decoder(_TranscriptDelta)
 
 
 class _Words(msgspec.Struct):

@@ -83,6 +83,6 @@ def _about(name: str, summary: str) -> Operation:
 
 SPEC = ApiSpec(
     (ApiName("transcriptions"), ApiName("translations")),
-    {"audio": "Transcriptions and translations of recordings"},
+    {"audio": "Transcriptions and translations of recordings, and speech"},
     lambda context: speech_routes(context.services),
 )

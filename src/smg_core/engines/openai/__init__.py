@@ -6,4 +6,5 @@ body, messages, as_written  write a `GenerationRequest` as the body of a request
 events, chunks              read the stream; answers: read HTTP errors, errors in the stream and the list of models
 pooled, pooled_routes       pooled work: what the server can do, and having it done; embeddings, scoring: what is sent and read
 speech                      recordings, at OpenAI's routes for them
+speaking                    texts that are spoken, at its route for that
 """

@@ -1,7 +1,7 @@
 """Which of its routes a server over HTTP is asked at for a generation: the body, and who reads the answer.
 
-Decides between Chat Completions and the routes for recordings. Pure. Above: engine, which sends it. Below: body and events of
-the first, speech for the others.
+Decides between Chat Completions and the routes for recordings and for speech. Pure. Above: engine, which sends it. Below: body
+and events of the first, speech and speaking for the others.
 """
 
 from typing import Protocol
@@ -11,6 +11,7 @@ from msgspec import Struct
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.openai.fields import REASONING_FIELDS, ServerWords
+from smg_core.engines.openai.speaking import SoundDecoder, write_speech
 from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
@@ -52,7 +53,7 @@ class AnswerDecoder(Protocol):
 
 class Asking(Struct, frozen=True):
     """The path below the API's, the body with its content type, what is accepted, and the reader of the answer. `any_kind`:
-    what is no stream is read as a whole, whatever its content type."""
+    what is no stream is read as a whole, whatever its content type. `raw`: the answer is bytes, and no text."""
 
     path: str
     body: bytes
@@ -60,6 +61,7 @@ class Asking(Struct, frozen=True):
     accept: str
     decoder: AnswerDecoder
     any_kind: bool = False
+    raw: bool = False
 
 
 def asking(
@@ -68,6 +70,9 @@ def asking(
     """What a server is asked. `speech`: it has the routes for recordings. `learnt` has the fields in which the server has written
     reasoning so far; the reader of the answer adds to it. Raises `UnsupportedParameter` for what it has no word
     for."""
+    if request.speaking is not None:
+        sound = write_speech(request, request.speaking, model)
+        return Asking("/audio/speech", sound, _JSON, "*/*", SoundDecoder(), raw=True)
     asked = request.transcription
     if asked is not None and speech:
         form = write_form(request, asked, model)

@@ -55,7 +55,7 @@ class HttpAnswerCall:
         self._error_of = error_of
         self._limits = limits
         self._secrets = secrets
-        self._decoder, self._any_kind = asked.decoder, asked.any_kind
+        self._decoder, self._any_kind, self._raw = asked.decoder, asked.any_kind, asked.raw
         self._sink = sink
         self._address = address
         self._over = False  # the sink is told nothing more
@@ -112,7 +112,7 @@ class HttpAnswerCall:
         kind = headers.get("content-type", "")
         if status != 200:
             self._refusal = HttpReply(status, headers, b"")
-        elif kind.lower().startswith(_BINARY):
+        elif self._raw or kind.lower().startswith(_BINARY):
             self._unseen = False
         elif self._any_kind and not kind.lower().startswith(_EVENT_STREAM):
             self._object = bytearray()

@@ -165,6 +165,7 @@ class OpenAiEngine:
             pool_inputs=self._pooled.inputs,
             lora=True,
             speech=self._pooled.routes.speech,
+            speaks=self._pooled.routes.speaks,
         )
 
     async def pool(

@@ -23,14 +23,15 @@ _DECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _RERANK = ("/v1/rerank", "/rerank", "/v2/rerank")
 _SCORE = ("/score",)
 _CLASSIFY = ("/classify", "/v1/classify")
-_SPEECH = "/v1/audio/transcriptions"
+_SPEECH, _SPEAKS = "/v1/audio/transcriptions", "/v1/audio/speech"
 
 
 class PooledRoutes(Struct, frozen=True):
     """The `pools` of a server, and its paths for pairs and classes ("" for none): `score` takes many pairs of any two texts,
     `rerank` documents for one query. `model_info` is where it says what its model is, which is still to be asked. `tei`: it is
     Text Embeddings Inference, whose bodies are its own. `labels` are its model's classes, `most` the inputs that one call may
-    have (0: not said), `context` its model's tokens (0: not said). `speech`: it has the routes for recordings."""
+    have (0: not said), `context` its model's tokens (0: not said). `speech`: it has the routes for recordings, `speaks`: the one
+    for texts that are spoken."""
 
     pools: frozenset[PoolKind] = frozenset({"embed"})
     score: str = ""
@@ -43,6 +44,7 @@ class PooledRoutes(Struct, frozen=True):
     most: int = 0
     context: int = 0
     speech: bool = True
+    speaks: bool = True
 
 
 EMBEDS = PooledRoutes()
@@ -103,6 +105,7 @@ def routes_of_openapi(body: bytes) -> PooledRoutes | None:
         classify or _CLASSIFY[0],
         asked,
         speech=_SPEECH in paths,
+        speaks=_SPEAKS in paths,
     )
 
 
@@ -157,5 +160,6 @@ def routes_of_info(body: bytes) -> PooledRoutes | None:
                 most=max(0, info.max_client_batch_size),
                 context=max(0, info.max_input_length),
                 speech=False,
+                speaks=False,
             )
     return None

@@ -71,6 +71,13 @@ class Conversation:
                 code="session_too_large",
             )
 
+    def check_more(self, held: int = 0) -> None:
+        """Raise InvalidRequest where the conversation is full, so that no response can add to it; `held` as for `check_room`."""
+        if len(self._order) >= self._most or self.size + held >= self._most_bytes:
+            raise InvalidRequest(
+                "The conversation is full; delete items.", param="response.conversation", code="conversation_full"
+            )
+
     def insert(self, item: Item, previous: str | None = None) -> str | None:
         """Put `item` behind the one of id `previous`, "root" for the front, None for the end; returns the id of the one before.
         Raises InvalidRequest for an id that there is already, or a `previous` that is none."""

@@ -220,14 +220,13 @@ def _check_tools(settings: JsonObject, abilities: Abilities, at: str) -> None:
 
 
 def _check_format(form: Mapping[str, Json], at: str) -> None:
-    rate = form.get("rate", SAMPLE_RATE)
-    if form["type"] == "audio/pcm" and rate != SAMPLE_RATE:
+    if form["type"] != "audio/pcm":
+        raise _wrong(f"{at}.type", "The only format here is 'audio/pcm'.")
+    if form.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
         raise _wrong(f"{at}.rate", f"The only rate is {SAMPLE_RATE}.")
-    if form["type"] != "audio/pcm" and "rate" in form:
-        raise _wrong(f"{at}.rate", "Only audio/pcm has a rate.")
 
 
-def part_of(settings: JsonObject, *names: str) -> JsonObject | None:
+def settings_at(settings: JsonObject, *names: str) -> JsonObject | None:
     """The object at this path of the settings; None where there is none, or it is null."""
     value: Json = settings
     for name in names:

@@ -36,8 +36,17 @@ from smg_core.events import (
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object, encode_text
 
-__all__ = ["CONVERSATION_EVENT", "RealtimeEncoder", "Voiced", "ended_response", "error_object", "usage_object"]
+__all__ = [
+    "CONVERSATION_EVENT",
+    "END_EVENT",
+    "RealtimeEncoder",
+    "Voiced",
+    "ended_response",
+    "error_object",
+    "usage_object",
+]
 
+END_EVENT = b'{"type":"response.done"'
 CONVERSATION_EVENT = b'{"type":"conversation.item.'
 """How the lines begin into which the session puts the place in the conversation."""
 Status = Literal["completed", "incomplete", "cancelled", "failed"]
@@ -130,6 +139,7 @@ class RealtimeEncoder:
         self._finished: Finished | None = None
         self._usage: Usage | None = None
         self._listing: JsonObject | None = None
+        self._unsent = bytearray()  # lines that were encoded and have not left
         self.ended = False
 
     # ---------------------------------------------------------------------------------------------------------- stream
@@ -153,17 +163,23 @@ class RealtimeEncoder:
         return self._taken()
 
     def cut(self) -> bytes:
-        """Close what is open, since the response ends here; the session tells its end."""
-        if self.ended:
-            return b""
-        self._close(complete=False)
-        self.ended = True
-        return self._taken()
+        """Close what is open, since the response ends here; the session tells its end. What was encoded and has not left comes
+        first."""
+        if not self.ended:
+            self._close(complete=False)
+            self.ended = True
+            self._taken()
+        return bytes(self._unsent)
 
     def _taken(self) -> bytes:
         lines = b"".join(self._lines)
         self._lines.clear()
+        self._unsent += lines
         return lines
+
+    def sent(self, lines: bytes) -> None:
+        """These lines leave, in the order in which they were encoded."""
+        del self._unsent[: len(lines)]
 
     # ----------------------------------------------------------------------------------------------------------- lines
 

@@ -5,6 +5,8 @@ session is decoded as such a request. The model's reasoning before an item is ke
 conversation. Below: the wire's JSON, errors.
 """
 
+import base64
+import binascii
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
@@ -12,6 +14,7 @@ import attrs
 import msgspec
 from msgspec import Meta, Struct
 
+from smg_core.apis.realtime.wire.hearing import wav_base64
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import brief, explained, no_kind
@@ -140,8 +143,9 @@ class Item:
         return told
 
 
-def item_given(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item:
-    """The item that a client gives at `at`, with an id of `make_id` where it has none. Raises InvalidRequest."""
+def item_given(item: JsonObject, at: str, make_id: Callable[[str], str], *, hears: bool = False) -> Item:
+    """The item that a client gives at `at`, with an id of `make_id` where it has none. `hears`: the model takes sound.
+    Raises InvalidRequest."""
     kind = item.get("type")
     if not isinstance(kind, str):
         raise no_kind(item, at)
@@ -162,7 +166,9 @@ def item_given(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item
         )
     told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
-        told["content"] = [_part(part, read.role, f"{at}.content[{place}]") for place, part in enumerate(read.content)]
+        told["content"] = [
+            _part(part, read.role, f"{at}.content[{place}]", hears=hears) for place, part in enumerate(read.content)
+        ]
         if not read.content:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
     if isinstance(read, _FunctionCall) and read.call_id is None:
@@ -170,7 +176,7 @@ def item_given(item: JsonObject, at: str, make_id: Callable[[str], str]) -> Item
     return made_item({**told, "id": read.id or make_id("item_")})
 
 
-def _part(part: JsonObject, role: str, at: str) -> JsonObject:
+def _part(part: JsonObject, role: str, at: str, *, hears: bool) -> JsonObject:
     """A part of a message of this role, checked. Raises InvalidRequest."""
     kind = part.get("type")
     if not isinstance(kind, str):
@@ -188,6 +194,8 @@ def _part(part: JsonObject, role: str, at: str) -> JsonObject:
         raise InvalidRequest(
             f"Missing required parameter: '{at}.audio'.", param=f"{at}.audio", code="missing_required_parameter"
         )
+    if isinstance(read, _SoundPart) and role == "user" and read.audio and hears:
+        return {**part, "audio": _checked_sound(read.audio, f"{at}.audio")}
     if isinstance(read, _SoundPart) and role == "user" and not read.transcript:
         raise InvalidRequest(
             f"'{at}' is sound, which this model does not take; send its transcript, or text.",
@@ -197,10 +205,23 @@ def _part(part: JsonObject, role: str, at: str) -> JsonObject:
     return part
 
 
+def _checked_sound(audio: str, at: str) -> str:
+    """Sound as base64, which must be pcm16. Raises InvalidRequest."""
+    try:
+        sound = base64.b64decode(audio, validate=True)
+    except (binascii.Error, ValueError):
+        sound = b""
+    if not sound or len(sound) % 2:
+        raise InvalidRequest(f"Invalid '{at}': expected pcm16 as base64.", param=at, code="invalid_value")
+    return audio
+
+
 def made_item(told: JsonObject, hidden: str = "") -> Item:
     """The item that is told so, which is known to be one; `hidden` is the reasoning before it."""
     kind, id = str(told["type"]), str(told["id"])
     body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **told}
+    said = _said(body, kind)
+    body = _without_sound(body)
     if kind not in ("message", "function_call", "function_call_output"):
         body.pop("object")
         body.pop("status")
@@ -209,7 +230,7 @@ def made_item(told: JsonObject, hidden: str = "") -> Item:
         id,
         kind,
         encode_object(body),
-        said=_said(body, kind),
+        said=said,
         hidden=encode_object(thought) if hidden else b"",
         call_id=str(told.get("call_id") or ""),
         asks=str(told.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
@@ -244,8 +265,25 @@ _MODELS_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def _without_sound(body: JsonObject) -> JsonObject:
+    """An item as it is told: without the sound in it, which its client has."""
+    content = body.get("content")
+    if not isinstance(content, list) or not any(isinstance(part, dict) and "audio" in part for part in content):
+        return body
+    told: list[Json] = [
+        {"transcript": None, **{name: value for name, value in part.items() if name != "audio"}}
+        if isinstance(part, dict) and "audio" in part
+        else part
+        for part in content
+    ]
+    return {**body, "content": told}
+
+
 def _spoken(part: JsonObject, kind: str) -> JsonObject:
-    """A part of a message for the model: of sound its words."""
+    """A part of a message for the model: the sound of a user that it hears, else the words."""
+    audio = part.get("audio")
+    if part.get("type") == "input_audio" and isinstance(audio, str) and not part.get("transcript"):
+        return {"type": "input_audio", "input_audio": {"data": wav_base64(base64.b64decode(audio)), "format": "wav"}}
     if part.get("type") in ("input_audio", "output_audio"):
         return {"type": kind, "text": part.get("transcript") or ""}
     return part

@@ -9,14 +9,23 @@ are arguments. Above: the connection. Below: the tables, the conversation, the s
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import ClassVar
 
 import attrs
 import msgspec
 
 from smg_core.apis.realtime.wire.conversation import Conversation
-from smg_core.apis.realtime.wire.effective import Abilities, changed, checked_patch, for_response, shown_settings
+from smg_core.apis.realtime.wire.effective import (
+    Abilities,
+    changed,
+    checked_patch,
+    for_response,
+    settings_at,
+    shown_settings,
+)
 from smg_core.apis.realtime.wire.encode import (
     CONVERSATION_EVENT,
+    END_EVENT,
     RealtimeEncoder,
     Status,
     Voiced,
@@ -41,7 +50,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import too_many
 from smg_core.wire.json_text import encode_object
 
-__all__ = ["Begun", "RealtimeSession", "Said", "SessionBounds", "TakenEvent", "no_sound"]
+__all__ = ["Begun", "RealtimeSession", "Said", "SessionBounds", "SoundTold", "TakenEvent", "no_sound"]
 
 _DURATION = re.compile(r"([0-9.]+)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -60,17 +69,20 @@ _CONVERSATION_LINE = msgspec.json.Decoder(_ConversationLine)
 
 @attrs.frozen
 class SessionBounds:
-    """How much a session holds: items, bytes of them and its settings, and responses at once outside of the conversation."""
+    """How much a session holds: items, bytes of them and its settings, responses at once outside of the conversation, and turns
+    that are written down at once."""
 
     items: int
     kept_bytes: int
     responses: int
+    transcriptions: int = 8
 
 
 @attrs.define(eq=False)
 class Begun:
     """A response under way. `encoder` is what has made its events so far; `cut` once its end was asked for, and why. `turn` is
-    what it reads, None where words of it are still written down; `reads` says it then."""
+    what it reads, None where words of it are still written down; `reads` says it then. `ended` once
+    its end was told."""
 
     id: str
     turn: ResponseTurn | None
@@ -78,6 +90,7 @@ class Begun:
     voiced: Voiced
     encoder: RealtimeEncoder
     cut: str | None = None
+    ended: bool = False
 
     def encode_anew(self) -> RealtimeEncoder:
         """The encoder of another try, of which the client has seen nothing."""
@@ -106,6 +119,24 @@ class Said:
     prompt: str | None = None
 
 
+@attrs.define
+class SoundTold:
+    """How many bytes of sound of an item were told, and of how many characters of its text they are, about."""
+
+    BYTES_A_MS: ClassVar[int] = 48
+    size: int = 0
+    characters: int = 0
+
+    @property
+    def milliseconds(self) -> int:
+        """How long the sound is."""
+        return self.size // self.BYTES_A_MS
+
+    def characters_by(self, milliseconds: int) -> int:
+        """The characters that were heard after so long, as if all took the same time."""
+        return self.characters * milliseconds * self.BYTES_A_MS // self.size if self.size else 0
+
+
 class RealtimeSession:
     """One session of a client. `settings` are those in effect, and `names` makes its ids."""
 
@@ -121,6 +152,7 @@ class RealtimeSession:
         self.settings_size = 0
         self.unwritten: set[str] = set()
         """The items whose words are not written down yet, and that the model cannot read before."""
+        self.sounds: dict[str, SoundTold] = {}
         self.active: Begun | None = None
         self.aside: dict[str, Begun] = {}
 
@@ -185,6 +217,13 @@ class RealtimeSession:
 
     def _update(self, fields: SessionUpdate) -> TakenEvent:
         plain = checked_patch(fields.session, self.settings, self.abilities)
+        before, asked = (settings_at(each, "audio", "output") or {} for each in (self.settings, plain))
+        if self.sounds and asked.get("voice", before.get("voice")) != before.get("voice"):
+            raise InvalidRequest(
+                "Cannot update a conversation's voice if assistant audio is present.",
+                param="session.audio.output.voice",
+                code="cannot_update_voice",
+            )
         made = changed(self.settings, plain)
         size = len(encode_object(made))
         if size > self.settings_size and size + self.conversation.size > self.bounds.kept_bytes:
@@ -197,8 +236,15 @@ class RealtimeSession:
     # ----------------------------------------------------------------------------------------------------------- items
 
     def _create(self, fields: ItemCreate) -> TakenEvent:
+        return self.join(fields, self.item_of(fields, self.names))
+
+    def item_of(self, fields: ItemCreate, make_id: Callable[[str], str]) -> Item:
+        """The item that an event brings, with ids of `make_id`. Changes nothing. Raises InvalidRequest."""
         self._only_realtime()
-        item = item_given(fields.item, "item", self.names)
+        return item_given(fields.item, "item", make_id, hears=self.abilities.hears)
+
+    def join(self, fields: ItemCreate, item: Item) -> TakenEvent:
+        """Put the item of an event into the conversation. Raises InvalidRequest."""
         self._check_joins(item)
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
@@ -239,6 +285,7 @@ class RealtimeSession:
 
     def _delete(self, fields: ItemNamed) -> TakenEvent:
         self.conversation.delete(fields.item_id)
+        self.sounds.pop(fields.item_id, None)
         return TakenEvent([self.event("conversation.item.deleted", item_id=fields.item_id)])
 
     def _truncate(self, fields: ItemTruncate) -> TakenEvent:
@@ -254,8 +301,27 @@ class RealtimeSession:
                 param="content_index" if body.get("role") == "assistant" else "item_id",
                 code="invalid_value",
             )
-        raise InvalidRequest(
-            f"The item '{item.id}' has no sound as long as that.", param="audio_end_ms", code="invalid_value"
+        heard = self.sounds.get(item.id, SoundTold())
+        if fields.audio_end_ms > heard.milliseconds:
+            raise InvalidRequest(
+                f"Audio content of {heard.milliseconds}ms is already shorter than {fields.audio_end_ms}ms",
+                param="audio_end_ms",
+                code="invalid_value",
+            )
+        kept = heard.characters_by(fields.audio_end_ms)
+        part = {**part, "transcript": str(part.get("transcript") or "")[:kept]}
+        cut = made_item({**body, "content": [part]})
+        self.conversation.replace(attrs.evolve(cut, hidden=item.hidden))
+        self.sounds[item.id] = SoundTold(fields.audio_end_ms * SoundTold.BYTES_A_MS, kept)
+        return TakenEvent(
+            [
+                self.event(
+                    "conversation.item.truncated",
+                    item_id=item.id,
+                    content_index=fields.content_index,
+                    audio_end_ms=fields.audio_end_ms,
+                )
+            ]
         )
 
     # ------------------------------------------------------------------------------------------------------- responses
@@ -273,6 +339,8 @@ class RealtimeSession:
                 f"At most {self.bounds.responses} responses are made at once outside of the conversation.",
                 code="too_many_active_responses",
             )
+        if inside:
+            self.conversation.check_more(self.settings_size)
         given, metadata = alone.get("input"), alone.get("metadata")
         items = self._given(given) if isinstance(given, list) else None
         reads = partial(self._read, settings, items, metadata if isinstance(metadata, dict) else None)
@@ -305,7 +373,7 @@ class RealtimeSession:
             items.append(
                 self.conversation.get(reference, f"{at}.id")
                 if reference is not None
-                else item_given(each, at, self.names)
+                else item_given(each, at, self.names, hears=self.abilities.hears)
             )
         return items
 
@@ -329,14 +397,17 @@ class RealtimeSession:
     def cut(self, begun: Begun, reason: str) -> list[bytes]:
         """The lines that close what a response has open, since it ends here for this reason; it takes no more events."""
         begun.cut = reason
-        return self.leaving(begun, begun.encoder.cut())
+        rest = begun.encoder.cut()
+        if begun.voiced.spoken:  # it is not over before all of it is spoken
+            rest = b"".join(line for line in rest.splitlines(keepends=True) if not line.startswith(END_EVENT))
+        return self.leaving(begun, rest)
 
     def over(self, begun: Begun, error: JsonObject | None = None, usage: Usage | None = None) -> list[bytes]:
         """The last lines of a response, of which nothing more comes; none where it has told its end itself."""
         lines: list[bytes] = []
-        if begun.cut is not None or not begun.encoder.ended:
-            if begun.cut is None:
-                lines += self.leaving(begun, begun.encoder.cut())
+        if begun.cut is None and not begun.ended:
+            lines += self.leaving(begun, begun.encoder.cut())
+        if not begun.ended:
             status: Status = "failed" if begun.cut is None else "cancelled"
             if status == "failed" and error is None:
                 error = error_object(InternalError("The gateway failed on this response."))
@@ -357,12 +428,14 @@ class RealtimeSession:
     def leaving(self, begun: Begun, lines: bytes) -> list[bytes]:
         """The lines of a response's encoder as they leave. Those of the conversation get their place in it, and change it; with
         the last one the response is over."""
+        begun.encoder.sent(lines)
         told = [
             self._placed(begun, line) if line.startswith(CONVERSATION_EVENT) else line
             for line in lines.splitlines()
             if line.startswith(b"{")  # what a plugin has ended is told at the end of the response
         ]
-        if begun.encoder.ended and begun.cut is None and told:
+        if told and told[-1].startswith(END_EVENT):
+            begun.ended = True
             self._forget(begun)
         return told
 
@@ -372,6 +445,16 @@ class RealtimeSession:
         done = fields.type == "conversation.item.done"
         before = self.conversation.replace(item) if done else self.conversation.insert(item)
         return written(fields.type, fields.event_id, previous_item_id=before, item=fields.item)
+
+    def spoken(self, begun: Begun, where: JsonObject, audio: str, size: int, characters: int) -> list[bytes]:
+        """The event of more sound of a response, which are so many bytes; `characters` of the item's text are spoken by then."""
+        if begun.cut is not None or begun.ended:
+            return []
+        if begun.voiced.in_conversation:
+            told = self.sounds.setdefault(str(where["item_id"]), SoundTold())
+            told.size += size
+            told.characters = characters
+        return [self.event("response.output_audio.delta", **where, delta=audio)]
 
     def limits_told(self, headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """The event of what is left of limits, by the headers of the answer; none where they say nothing of that."""

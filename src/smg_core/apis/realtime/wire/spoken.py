@@ -7,12 +7,11 @@ Pure. Above: the connection. Below: the session, the hearing.
 
 from collections.abc import Sequence
 
-from smg_core.apis.realtime.wire.effective import Abilities, part_of
+from smg_core.apis.realtime.wire.effective import Abilities, settings_at
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing, wav_base64
 from smg_core.apis.realtime.wire.items import Item, made_item
 from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, Said, SessionBounds, TakenEvent, no_sound
-from smg_core.apis.realtime.wire.types import SessionUpdate
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object
@@ -32,7 +31,7 @@ class SpokenSession(RealtimeSession):
         self.hearing = Hearing()
         self._speaking: str | None = None  # the item of the speech under way
         self._owes_response = False  # once the response under way is over
-        self._detect()
+        self._written: set[str] = set()  # the items that are written down now
 
     @property
     def answers(self) -> bool:
@@ -42,7 +41,7 @@ class SpokenSession(RealtimeSession):
     @property
     def _writer(self) -> JsonObject | None:
         """The setting of the model that writes down what is said; None where none is asked for, or it is not served here."""
-        found = part_of(self.settings, "audio", "input", "transcription")
+        found = settings_at(self.settings, "audio", "input", "transcription")
         return found if found is not None and self.abilities.writes_down(str(found.get("model") or "")) else None
 
     @property
@@ -50,19 +49,21 @@ class SpokenSession(RealtimeSession):
         """Whether the model itself takes what is said."""
         return self.answers and self.abilities.hears
 
-    def _update(self, fields: SessionUpdate) -> TakenEvent:
-        taken = super()._update(fields)
+    def unjudged(self, sound: bytes) -> bytes:
+        """The sound whose levels `hear` wants with an event that brings `sound`."""
         self._detect()
-        return taken
+        return self.hearing.unjudged(sound)
 
     def _detect(self) -> None:
-        self.hearing.configure(part_of(self.settings, "audio", "input", "turn_detection"))
+        """Have turns detected as the settings of now say. A session without sound needs no detector."""
+        self.hearing.configure(settings_at(self.settings, "audio", "input", "turn_detection"))
 
     # ----------------------------------------------------------------------------------------------------------- sound
 
     def hear(self, event: ClientEvent, levels: Sequence[float] | None = None) -> TakenEvent:
         if not self._hears and self._writer is None:
             raise no_sound()
+        self._detect()
         match event.kind:
             case "input_audio_buffer.append":
                 return self._append(event.sound, levels)
@@ -91,7 +92,7 @@ class SpokenSession(RealtimeSession):
 
     def _turn(self, heard: Heard) -> TakenEvent:
         """What becomes of speech that has begun, or ended."""
-        detection = part_of(self.settings, "audio", "input", "turn_detection") or {}
+        detection = settings_at(self.settings, "audio", "input", "turn_detection") or {}
         id = self._speaking or self.names("item_")
         if heard.sound is None:
             self._speaking = id
@@ -126,11 +127,20 @@ class SpokenSession(RealtimeSession):
             return TakenEvent([error_frame(error, self.names("event_"), None)])
 
     def _commit(self) -> TakenEvent:
+        self._check_writers()
         id, self._speaking = self._speaking or self.names("item_"), None
         return self._committed(self.hearing.commit(), id)
 
+    def _check_writers(self) -> None:
+        """Raise InvalidRequest where as many turns are written down as may be at once."""
+        if self._writer is not None and len(self._written) >= self.bounds.transcriptions:
+            raise InvalidRequest(
+                f"At most {self.bounds.transcriptions} turns are written down at once.", code="too_many_transcriptions"
+            )
+
     def _committed(self, sound: bytes, id: str) -> TakenEvent:
         """The item of what the user has said. Raises InvalidRequest where there is no room for it."""
+        self._check_writers()
         item = _unwritten_item(id, sound if self._hears else b"")
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item)
@@ -139,6 +149,7 @@ class SpokenSession(RealtimeSession):
         writer = self._writer
         if writer is None:
             return TakenEvent(lines)
+        self._written.add(id)
         if not self._hears:
             self.unwritten.add(id)
         language, prompt = (writer.get(name) for name in ("language", "prompt"))
@@ -155,7 +166,7 @@ class SpokenSession(RealtimeSession):
 
     def written_down(self, said: Said, words: str, usage: JsonObject | None) -> list[bytes]:
         """The events of what was written down, which the item says from now on."""
-        self.unwritten.discard(said.item_id)
+        self._ended(said)
         if said.item_id in self.conversation:
             old = self.conversation.get(said.item_id)
             content: JsonObject = {"type": "input_audio", "transcript": words}
@@ -171,9 +182,13 @@ class SpokenSession(RealtimeSession):
             self.event(f"{kind}.completed", **where, transcript=words, usage=counted),
         ]
 
+    def _ended(self, said: Said) -> None:
+        self._written.discard(said.item_id)
+        self.unwritten.discard(said.item_id)
+
     def not_written_down(self, said: Said, error: JsonObject) -> list[bytes]:
         """The event of what could not be written down: the item stays without words."""
-        self.unwritten.discard(said.item_id)
+        self._ended(said)
         kind = "conversation.item.input_audio_transcription.failed"
         return [self.event(kind, item_id=said.item_id, content_index=0, error=error)]
 

@@ -34,7 +34,7 @@ _Id = Annotated[str, Meta(min_length=1, max_length=256)]
 _EventId = Annotated[str, Meta(max_length=512)]
 
 
-class SoundFormat(_Wire):
+class _SoundFormat(_Wire):
     """How sound is encoded; `rate` is in samples a second."""
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
@@ -75,7 +75,7 @@ class TurnDetection(_Wire):
 class SoundInput(_Wire):
     """What comes from the microphone."""
 
-    format: SoundFormat | UnsetType | None = UNSET
+    format: _SoundFormat | UnsetType | None = UNSET
     transcription: InputTranscription | UnsetType | None = UNSET
     turn_detection: TurnDetection | UnsetType | None = UNSET
     noise_reduction: NoiseReduction | UnsetType | None = UNSET
@@ -93,7 +93,7 @@ _Voice = Annotated[str, Meta(min_length=1, max_length=256)] | VoiceId
 class SoundOutput(_Wire):
     """What goes to the loudspeaker."""
 
-    format: SoundFormat | UnsetType | None = UNSET
+    format: _SoundFormat | UnsetType | None = UNSET
     voice: _Voice | UnsetType | None = UNSET
     speed: Annotated[float, Meta(ge=0.25, le=1.5)] | UnsetType = UNSET
 

@@ -14,7 +14,7 @@ from operator import mul
 
 import attrs
 
-__all__ = ["FRAME_BYTES", "FRAME_MS", "EnergyVad", "Turn", "levels_of"]
+__all__ = ["FRAME_BYTES", "FRAME_MS", "EnergyVad", "TurnMark", "levels_of"]
 
 FRAME_MS = 20
 FRAME_BYTES = 960
@@ -41,7 +41,7 @@ def levels_of(sound: bytes) -> list[float]:
 
 
 @attrs.frozen
-class Turn:
+class TurnMark:
     """Speech `begins`, or has ended, at this number of frames since the stream began."""
 
     frame: int
@@ -62,7 +62,7 @@ class EnergyVad:
         self._last = 0  # loud frame
         self.speaking = False
 
-    def hear(self, levels: Sequence[float]) -> Iterator[Turn]:
+    def hear(self, levels: Sequence[float]) -> Iterator[TurnMark]:
         """The beginnings and ends of speech in the next frames, which have these levels."""
         for level in levels:
             loud = self._is_loud(level)
@@ -72,11 +72,11 @@ class EnergyVad:
                 self._last = self._frame
             if not self.speaking and sum(self._loud) >= _OF_FOUR:
                 self.speaking = True
-                yield Turn(self._frame - len(self._loud) + self._loud.index(True), begins=True)
+                yield TurnMark(self._frame - len(self._loud) + self._loud.index(True), begins=True)
             elif self.speaking and self._frame - self._last >= self._silence:
                 self.speaking = False
                 self._loud.clear()
-                yield Turn(self._frame, begins=False)
+                yield TurnMark(self._frame, begins=False)
 
     def _is_loud(self, level: float) -> bool:
         self._window.append(level)

@@ -29,6 +29,7 @@ def told(made: RealtimeEncoder, events: Sequence[Event], cuts: Sequence[int] = (
     """The events that `events` become, encoded in as many pieces."""
     places = [0, *sorted(cuts), len(events)]
     data = b"".join(made.encode(events[start:end]) for start, end in pairwise(places))
+    made.sent(data)
     lines = data.splitlines()
     for line in lines:
         EVENTS.validate_json(line, strict=True)
@@ -67,9 +68,22 @@ def test_a_response_that_is_cut_off_anywhere_closes_what_is_open(events: list[Ev
     made = encoder()
     found = told(made, events[:at])
     if not made.ended:
-        found += [json.loads(line) for line in made.cut().splitlines()]
+        rest = made.cut()
+        made.sent(rest)
+        found += [json.loads(line) for line in rest.splitlines()]
         assert state_behind(found, False) == "response"
     assert made.encode(events[at:]) == made.cut() == b""
+
+
+@given(streams(), st.integers(0, 40), st.integers(0, 40))
+def test_what_was_encoded_and_has_not_left_comes_before_what_closes_it(
+    events: list[Event], left: int, encoded: int
+) -> None:
+    made = encoder()
+    found = told(made, events[:left])
+    made.encode(events[left : left + encoded])
+    found += [json.loads(line) for line in made.cut().splitlines()]
+    assert state_behind(found, False) in ("response", "idle")
 
 
 @pytest.mark.parametrize(

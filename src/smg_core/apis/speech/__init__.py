@@ -1,0 +1,1 @@
+"""Speech: a text that is spoken by an engine, as OpenAI's API has it."""
