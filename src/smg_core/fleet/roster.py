@@ -85,7 +85,7 @@ def first_source(spec: WorkerSpec, named: Sequence[WorkerSpec], in_file: Contain
 class Roster:
     """The roster of one gateway. `check` raises ValueError for a spec that cannot work, `move` has the calls of a worker go on
     elsewhere; `settle_s` are the seconds that a change may take to be made in every process. In the process that leads
-    (`leading`), workers that retire are seen off."""
+    (`leading`), workers that retire are seen off. `on_change`, which may be set, is told of each change that was asked for."""
 
     registry: Registry
     monitor: Monitor
@@ -99,6 +99,7 @@ class Roster:
     settle_s: float
     leading: Leading = attrs.field(factory=Leading)
     channel: Channel | None = None
+    on_change: Callable[[RosterEntry], None] | None = None
     _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
     _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
     _closed: bool = False
@@ -300,6 +301,19 @@ class Roster:
             await self.channel.publish(KIND, written_entry(entry), key=entry.name)
         return self.worker(entry.name)
 
+    async def adopt(self, entry: RosterEntry) -> None:
+        """Let a worker be what another gateway says, or go. Raises ValueError for a spec that cannot work, and where it has no
+        room."""
+        async with self._altering:
+            worker = self.registry.get(entry.name)
+            if entry.spec is not None:
+                self.check(entry.spec)
+                if worker is None:
+                    self.registry.check_new(entry.spec)
+                await self._publish(entry)
+            elif worker is not None:
+                await self._publish_gone(worker)
+
     async def _publish_gone(self, worker: Worker) -> None:
         name, gone = worker.name, RosterEntry(worker.name, None, worker.source)
         if self.channel is None:
@@ -317,6 +331,8 @@ class Roster:
             if entry.spec is not None and (url := self._started.get(entry.name)):
                 entry = attrs.evolve(entry, spec=attrs.evolve(entry.spec, url=url))
             self._apply(entry)
+            if self.on_change is not None:
+                self.on_change(entry)
         except ValueError as error:
             # The process that was asked has checked it; here the registry may be another one's size.
             log.warning("worker %s: a change that another process has made cannot be made here: %s", message.key, error)
