@@ -8,10 +8,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import attrs
+import httpx
 import pytest
 from tests.gateway.conftest import House, body, eventually, in_process
+from tests.gateway.test_admin import table
 
 from smg_core import Config
+from smg_core.admin.app import AdminApp
+from smg_core.app.inprocess import async_client
 from smg_core.auth.settings import AuthConfig
 from smg_core.fleet.roster import ADMIN
 from smg_core.history.settings import HistoryConfig
@@ -195,6 +199,30 @@ async def test_settings_that_differ_are_named(
     assert mesh is not None
     await eventually(lambda: mesh.differing == {"other": ("limits",)})
     assert "gateway other has other settings in the sections limits" in caplog.text
+
+
+async def test_the_admin_door_shows_the_members_and_what_is_known_of_each(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    houses = await fleet(stack, tmp_path)
+    await asyncio.gather(*(told(house) for house in houses))
+    app = AdminApp(houses[0].gateway, table())
+    async with async_client(app, httpx, base_url="http://localhost") as door:
+        shown = (await door.get("/admin/mesh")).json()
+        assert (shown["kind"], shown["name"], shown["here"], shown["whole"]) == ("local", "g0", 3, 3)
+        assert [each["name"] for each in shown["members"]] == ["g1", "g2"]
+        assert all(each["known"] > 0 and each["acknowledged"] > 0 for each in shown["members"])
+        assert shown["entries"] > 0
+        assert shown["refused"] == {}
+
+
+async def test_the_admin_door_says_that_there_is_no_mesh() -> None:
+    async with (
+        in_process(SIMULATOR) as house,
+        async_client(AdminApp(house.gateway, table()), httpx, base_url="http://localhost") as door,
+    ):
+        shown = (await door.get("/admin/mesh")).json()
+    assert (shown["kind"], shown["members"]) == ("off", [])
 
 
 def test_nothing_of_the_mesh_is_loaded_where_it_is_off() -> None:

@@ -1,8 +1,8 @@
 """Compares the settings of the gateways of a mesh, section by section, and warns where they differ.
 
 Pure. Nothing is taken over: what differs is named in the log and at the admin door, by sections and never by values. Sections
-that are each gateway's own (where it listens, its name in the mesh) are not compared. Above: the opening. Below: the settings, the
-state of the mesh.
+that are each gateway's own (where it listens, its name in the mesh) are not compared. Above: the opening. Below: the settings,
+the state of the mesh.
 """
 
 import logging
