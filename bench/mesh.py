@@ -95,8 +95,11 @@ class Member:
         return next(name for what, name, _ in self.told if what == "place")
 
 
-async def started(stack: AsyncExitStack, settings: MeshConfig, name: str, hot: int) -> Member:
-    arguments = [sys.executable, __file__, "--serve", json.dumps(attrs.asdict(settings)), name, str(hot)]
+async def started(
+    stack: AsyncExitStack, settings: MeshConfig, name: str, hot: int, prefix: tuple[str, ...] = ()
+) -> Member:
+    """A member in a process of its own, behind these words of a command; it is killed in the end."""
+    arguments = [*prefix, sys.executable, __file__, "--serve", json.dumps(attrs.asdict(settings)), name, str(hot)]
     process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE)
     member = Member(name, process)
     reading = asyncio.create_task(member.read())
