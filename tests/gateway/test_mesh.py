@@ -17,6 +17,7 @@ from smg_core import Config
 from smg_core.admin.app import AdminApp
 from smg_core.app.inprocess import async_client
 from smg_core.auth.settings import AuthConfig
+from smg_core.errors import WorkerGone
 from smg_core.fleet.roster import ADMIN
 from smg_core.history.settings import HistoryConfig
 from smg_core.limits.decision import LimitClaim
@@ -170,6 +171,21 @@ async def test_a_worker_that_others_do_not_reach_is_probed_and_has_half_its_weig
         assert worker is not None
         worker.failing = False
     await eventually(lambda: mine.weight == 1.0)
+
+
+async def test_where_anothers_breaker_opens_the_next_call_is_a_probe(stack: AsyncExitStack, tmp_path: Path) -> None:
+    one, two = await fleet(stack, tmp_path, 2)
+    mine = next(iter(one.gateway.registry))
+    two.gateway.add_worker(WorkerSpec(mine.spec.url, "same"))
+    breakers, theirs = one.gateway.registry.breakers, two.gateway.registry.breakers
+    now = two.gateway.services.clock.monotonic()
+    while theirs.state("same") != "open":
+        theirs.ended("same", WorkerGone("gone"), now)
+    await eventually(lambda: breakers.state(mine.name) == "half_open")
+    assert breakers.admitted((mine,), now, at_least_one=False) == (mine,)
+    assert (await one.chat()).status_code == 200
+    assert breakers.state(mine.name) == "closed"
+    assert theirs.state("same") == "open"
 
 
 async def test_a_key_that_is_revoked_at_one_is_refused_at_all(stack: AsyncExitStack, tmp_path: Path) -> None:

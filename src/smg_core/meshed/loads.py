@@ -1,8 +1,9 @@
-"""Tells the other gateways what this one has in flight at each worker, and whether it reaches it; and takes what they say.
+"""Tells the other gateways what this one has in flight at each worker, and how it finds it; and takes what they say.
 
 Pure: the time is an argument. A worker is known by its engine's place, whatever each gateway calls it. What others have there
 counts in routing (`Candidate.others`). A worker that others do not reach is probed at once, and has half its weight while most of
-them do not; it is down by this gateway's own evidence alone. Above: the opening. Below: the workers, the state of the mesh.
+them do not; it is down by this gateway's own evidence alone. Where another one's breaker opens, the next call here is a probe.
+Above: the opening. Below: the workers, the state of the mesh.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ import msgspec
 
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, SideStanding
+from smg_core.workers.breaker import Breakers
 from smg_core.workers.worker import Worker, WorkerSpec
 
 __all__ = ["LoadsPart", "place_key"]
@@ -38,15 +40,19 @@ class _Said:
     load_at: float = float("-inf")
     health: bytes = b""
     health_at: float = float("-inf")
+    is_open: bool = False
 
 
 class LoadsPart:
-    """The loads and health of the workers that `workers` returns; `probe` has one asked at once how it is."""
+    """The loads and health of the workers that `workers` returns; `probe` has one asked at once how it is, and `breakers` are
+    theirs."""
 
-    spaces = frozenset({Space.LOAD, Space.HEALTH})
+    spaces = frozenset({Space.LOAD, Space.HEALTH, Space.BREAKER})
 
-    def __init__(self, workers: Callable[[], Iterable[Worker]], probe: Callable[[Worker], None]) -> None:
-        self._workers, self._probe = workers, probe
+    def __init__(
+        self, workers: Callable[[], Iterable[Worker]], probe: Callable[[Worker], None], breakers: Breakers
+    ) -> None:
+        self._workers, self._probe, self._breakers = workers, probe, breakers
         self._said: dict[bytes, _Said] = {}
         self._loads: dict[bytes, dict[Writer, int]] = {}
         self._down: dict[bytes, set[Writer]] = {}
@@ -71,19 +77,25 @@ class LoadsPart:
             if health != said.health or now - said.health_at >= _AGAIN_S:
                 said.health, said.health_at = health, now
                 node.put(Space.HEALTH, key, health, _LASTS_S, now)
+            left = self._breakers.seconds_open(worker.name, now)
+            if bool(left) != said.is_open:
+                said.is_open = bool(left)
+                node.put(Space.BREAKER, key, b"o" if left else b"", max(1.0, left), now)
         for key in [key for key in self._said if key not in keys]:
             del self._said[key]
-            for space in (Space.LOAD, Space.HEALTH):
+            for space in (Space.LOAD, Space.HEALTH, Space.BREAKER):
                 node.put(space, key, b"", _LASTS_S, now)
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
         """Others have said something of a worker."""
-        keys, worse = set(), set()
+        keys, worse, opened = set(), set(), set()
         for change in changes:
             if change.key[:1] != b"w":
                 continue  # requests at once of a limit, which are counted elsewhere
             if change.space == Space.HEALTH:
                 worse |= self._health(change)
+            elif change.space == Space.BREAKER:
+                opened |= {change.key} if change.value else set()
             else:
                 self._load(change)
             keys.add(change.key)
@@ -94,6 +106,8 @@ class LoadsPart:
                 worker.told_of(sum(self._loads.get(key, {}).values()), doubted=doubted and not worker.failing)
                 if key in worse and worker.state == "ready":
                     self._probe(worker)
+                if key in opened:
+                    self._breakers.doubt(worker.name, now)
 
     def _load(self, change: MeshChange) -> None:
         try:

@@ -141,7 +141,7 @@ async def opened_mesh(arguments: MeshArguments) -> AsyncIterator[GatewayMesh]:
     registry = arguments.registry
     parts: list[MeshPart] = [
         _Limits(arguments.counters),
-        LoadsPart(lambda: registry, monitor.wake),
+        LoadsPart(lambda: registry, monitor.wake, registry.breakers),
         workers,
         compared,
     ]
