@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 
 import attrs
@@ -55,7 +55,7 @@ class Split:
         await ip(f"link set {self.link} up")
         return at
 
-    async def known(self, what: str, others: dict[str, tuple[str, ...]], since: float) -> float:
+    async def known(self, what: str, others: Mapping[str, tuple[str, ...]], since: float) -> float:
         """Seconds until each of these members has told that of each of the others."""
         found = [
             await self.members[name].until(what, other, since) - since for name in others for other in others[name]
