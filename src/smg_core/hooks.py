@@ -23,6 +23,7 @@ __all__ = [
     "JoinEnded",
     "LedgerDropped",
     "MediaLoaded",
+    "MeshSampled",
     "Migrating",
     "Moment",
     "Observer",
@@ -471,6 +472,18 @@ class SourceChanged(Struct, frozen=True):
     change: str
 
 
+class MeshSampled(Struct, frozen=True):
+    """The mesh as this gateway sees it, reported at an interval (`admin.metrics.sampling`): the gateways on this side of a split
+    and in the whole, itself included; the entries and bytes that it keeps of all; and the most seconds that one of the others has
+    not been heard (`silent`)."""
+
+    here: int
+    whole: int
+    entries: int
+    size: int
+    silent: float
+
+
 class SourceSampled(Struct, frozen=True):
     """How a source of workers stands, at an interval: `age` is the time in seconds since its last usable answer, in which it
     named `workers` workers."""
@@ -510,6 +523,7 @@ Moment = (
     | PluginChanged
     | SourceAnswered
     | SourceChanged
+    | MeshSampled
     | SourceSampled
     | TracesDropped
     | LedgerDropped

@@ -16,6 +16,7 @@ import attrs
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.fleet.roster import Roster
+from smg_core.hooks import MeshSampled
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.mesh.carriers.rows import LinkTerms, mesh_link
 from smg_core.mesh.member import MeshMember, MeshPart
@@ -102,6 +103,14 @@ class GatewayMesh:
     def skewed(self) -> int:
         """Stamps of others from too far in the future."""
         return self._workers.skewed
+
+    @property
+    def sampled(self) -> MeshSampled:
+        """How the mesh is now, for metrics."""
+        node, now = self.member.node, self.member.clock.monotonic()
+        standing, replica = node.standing(now), node.replica
+        silent = max((now - peer.heard_at for peer in node.peers.values()), default=0.0)
+        return MeshSampled(standing.here, standing.whole, replica.entries, replica.size, silent)
 
     async def adopt(self, settings: MeshConfig) -> None:
         """Use these keys from now on. Raises ConfigError for one that is none."""
