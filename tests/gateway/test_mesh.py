@@ -142,6 +142,21 @@ async def test_a_gateway_that_comes_later_knows_workers_of_one_that_has_gone(
     await eventually(lambda: later.gateway.registry.get("extra") is not None)
 
 
+async def test_a_worker_that_one_has_discovered_is_the_meshs_elsewhere_and_stays_whose_it_was(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    houses = await fleet(stack, tmp_path)
+    one, two, three = (house.gateway.services.running.roster for house in houses)
+    spec = WorkerSpec(next(iter(houses[0].gateway.registry)).spec.url, "pod")
+    two.added(spec, "kubernetes")
+    await one.reconcile("dns", [spec])
+    await eventually(lambda: three.registry.get("pod") is not None)
+    await eventually(lambda: two.retires("pod") or "pod" in two._entries)
+    assert [roster.worker("pod").source for roster in (one, two, three)] == ["dns", "kubernetes", "mesh"]
+    await one.remove("pod")
+    await eventually(lambda: two.registry.get("pod") is None and three.registry.get("pod") is None)
+
+
 async def test_what_one_has_in_flight_counts_in_the_routing_of_all_and_goes_with_it(
     stack: AsyncExitStack, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import Board, Worker, WorkerSpec, needs_new_client
 
-__all__ = ["ADMIN", "FILE", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source", "registry_of"]
+__all__ = ["ADMIN", "FILE", "MESH", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source", "registry_of"]
 
 log = logging.getLogger("smg.workers")
 
@@ -41,6 +41,9 @@ PROGRAM = "program"
 
 ADMIN = "admin"
 """That of workers that were added at the admin door."""
+
+MESH = "mesh"
+"""That of workers that another gateway brought, by its settings, its file or what it has discovered."""
 
 LOOKS_S = 0.05
 """Seconds between two looks at whether a worker that drains still has requests; those of other processes ring no bell here."""
@@ -302,15 +305,16 @@ class Roster:
         return self.worker(entry.name)
 
     async def adopt(self, entry: RosterEntry) -> None:
-        """Let a worker be what another gateway says, or go. Raises ValueError for a spec that cannot work, and where it has no
-        room."""
+        """Let a worker be what another gateway says, or go; whose it is here stays as it is. Raises ValueError for a spec that
+        cannot work, and where it has no room."""
         async with self._altering:
             worker = self.registry.get(entry.name)
             if entry.spec is not None:
                 self.check(entry.spec)
                 if worker is None:
                     self.registry.check_new(entry.spec)
-                await self._publish(entry)
+                source = worker.source if worker is not None else ADMIN if entry.source == ADMIN else MESH
+                await self._publish(attrs.evolve(entry, source=source))
             elif worker is not None:
                 await self._publish_gone(worker)
 

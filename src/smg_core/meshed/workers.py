@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import attrs
 import msgspec
 
 from smg_core.clock import Clock
@@ -67,7 +68,7 @@ class WorkersPart:
 
     def _changed(self, entry: RosterEntry) -> None:
         record = written_entry(entry) if entry.spec is not None else b""
-        if self._adopted.get(entry.name) == record:
+        if self._adopted.get(entry.name) == _without_source(entry):
             return  # as others have said it
         self._adopted.pop(entry.name, None)
         secret = entry.spec is not None and bool(entry.spec.headers or entry.spec.tls is not None)
@@ -136,5 +137,10 @@ class WorkersPart:
         entry = read_entry(slot.record) if slot.present else RosterEntry(name, None)
         if entry.name != name:
             raise ValueError("it is told under another name")
-        self._adopted[name] = written_entry(entry) if entry.spec is not None else b""
+        self._adopted[name] = _without_source(entry)
         await self._roster.adopt(entry)
+
+
+def _without_source(entry: RosterEntry) -> bytes:
+    """What a worker is to be, without whose it is, which each gateway knows for itself."""
+    return written_entry(attrs.evolve(entry, source="")) if entry.spec is not None else b""
