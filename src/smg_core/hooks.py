@@ -473,13 +473,10 @@ class SourceChanged(Struct, frozen=True):
 
 
 class MeshSampled(Struct, frozen=True):
-    """The mesh as this gateway sees it, reported at an interval (`admin.metrics.sampling`): the gateways on this side of a split
-    and in the whole, itself included; the entries and bytes that it keeps of all; and the most seconds that one of the others has
-    not been heard (`silent`)."""
+    """The mesh at an interval: gateways on this side of a split and in the whole, bytes kept, seconds since one was heard."""
 
     here: int
     whole: int
-    entries: int
     size: int
     silent: float
 
@@ -539,7 +536,6 @@ class Observer(Protocol):
 
     def report(self, moment: Moment) -> None:
         """Called once for each moment; must return at once and never raise."""
-        ...
 
 
 class SilentObserver:
@@ -547,8 +543,7 @@ class SilentObserver:
 
     __slots__ = ()
 
-    def report(self, moment: Moment) -> None:
-        pass
+    def report(self, moment: Moment) -> None: ...
 
 
 Reporter = Callable[[Any], None]

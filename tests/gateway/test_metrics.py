@@ -243,7 +243,7 @@ async def two_that_are_one(folder: Path) -> Moment:
     async with in_process(config=config("one")) as house, in_process(config=config("two")):
         mesh = house.gateway.services.running.mesh
         assert mesh is not None
-        await eventually(lambda: mesh.sampled.here == 2 and mesh.sampled.entries and mesh.sampled.silent)
+        await eventually(lambda: mesh.sampled.here == 2 and mesh.sampled.size and mesh.sampled.silent)
         return mesh.sampled
 
 

@@ -108,9 +108,9 @@ class GatewayMesh:
     def sampled(self) -> MeshSampled:
         """How the mesh is now, for metrics."""
         node, now = self.member.node, self.member.clock.monotonic()
-        standing, replica = node.standing(now), node.replica
+        standing = node.standing(now)
         silent = max((now - peer.heard_at for peer in node.peers.values()), default=0.0)
-        return MeshSampled(standing.here, standing.whole, replica.entries, replica.size, silent)
+        return MeshSampled(standing.here, standing.whole, node.replica.size, silent)
 
     async def adopt(self, settings: MeshConfig) -> None:
         """Use these keys from now on. Raises ConfigError for one that is none."""
