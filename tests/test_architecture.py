@@ -66,7 +66,8 @@ TIERS: tuple[str, ...] = (
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
     "models pipeline.pooled",
-    "fleet meshed pipeline",
+    "fleet pipeline",
+    "meshed",
     "serving",
     """
         apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
@@ -110,6 +111,7 @@ LAZY_TABLES = frozenset(
             "gateway.gateway",
             "gateway.ledger",
             "gateway.limits",
+            "gateway.mesh",
             "gateway.simulated",
             "mesh.carriers.rows",
             "models.loading",

@@ -114,6 +114,25 @@ CONSTANTS: dict[str, str] = {
     "mesh.state.roster_set._MOST_TAGS": "adds of one worker that are told apart; older ones were taken back long ago",
     "mesh.state.stamps._COUNT_BITS": FORMAT,
     "mesh.state.stamps._MOST": FORMAT,
+    "meshed.counters._NEXT_ROUND_US": "the wait that a client is told of while the other gateways have not heard yet",
+    "meshed.counters._TOLD": PACE,
+    **dict.fromkeys(
+        (
+            f"meshed.{name}"
+            for name in ("counters._PLACES_AGAIN_S", "counters._PLACES_LAST_S", "loads._AGAIN_S", "loads._LASTS_S")
+        ),
+        "how often a thing is said again that has not changed, and for how long it counts where nobody says it",
+    ),
+    **dict.fromkeys(
+        (f"meshed.{name}" for name in ("settings_seen._AGAIN_S", "settings_seen._LASTS_S", "workers._AGAIN_S")),
+        "how often a thing is said again that has not changed, and for how long it counts where nobody says it",
+    ),
+    "meshed.loads._MOST": "far above what a worker can have in flight",
+    "meshed.loads._PACE_S": PACE,
+    "meshed.revoked._LASTS_S": "a key is remembered for auth.key_fresh_s, which is at most a second",
+    "meshed.revoked._MOST": "keys revoked within an hour; what is older is in the store",
+    "meshed.workers._LASTS_S": "far longer than a gateway is away and still remembered (mesh.remember_s)",
+    "meshed.workers._MOST": "workers of which the mesh is told; workers.most comes before it",
     "middleware.asgi_messages._LONGEST_REASON": FORMAT,
     **dict.fromkeys((f"middleware.request_types.{name}" for name in ("_OBJECT", "_ID")), COST),
     "middleware.request_types._DEEPEST": "more levels than any bound of JSON may be set to: what leads back to itself has them",

@@ -222,8 +222,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | audit-log | "
-        "plugin | health | keys | limits | usage | workers | models | settings | reload | drain | undrain | log-level | top",
+        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
+        "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
+        "log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -345,6 +346,7 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("health", client.health_flags, "print how a gateway and its processes are"),
         ("keys", client.keys_flags, "make, rotate, revoke and list virtual keys"),
         ("limits", client.limits_flags, "say which limits apply to a key and a model, and how full they are"),
+        ("mesh", client.mesh_flags, "print the other gateways of a mesh, as this one sees them"),
         ("usage", usage_flags, "print who used how much, and what it cost"),
         ("workers", client.workers_flags, "add, change, drain and remove workers; engines' loads, caches and profiles"),
         ("models", client.models_flags, "print the models that a gateway serves"),

@@ -23,6 +23,7 @@ __all__ = [
     "JoinEnded",
     "LedgerDropped",
     "MediaLoaded",
+    "MeshSampled",
     "Migrating",
     "Moment",
     "Observer",
@@ -471,6 +472,15 @@ class SourceChanged(Struct, frozen=True):
     change: str
 
 
+class MeshSampled(Struct, frozen=True):
+    """The mesh at an interval: gateways on this side of a split and in the whole, bytes kept, seconds since one was heard."""
+
+    here: int
+    whole: int
+    size: int
+    silent: float
+
+
 class SourceSampled(Struct, frozen=True):
     """How a source of workers stands, at an interval: `age` is the time in seconds since its last usable answer, in which it
     named `workers` workers."""
@@ -510,6 +520,7 @@ Moment = (
     | PluginChanged
     | SourceAnswered
     | SourceChanged
+    | MeshSampled
     | SourceSampled
     | TracesDropped
     | LedgerDropped
@@ -525,7 +536,6 @@ class Observer(Protocol):
 
     def report(self, moment: Moment) -> None:
         """Called once for each moment; must return at once and never raise."""
-        ...
 
 
 class SilentObserver:
@@ -533,8 +543,7 @@ class SilentObserver:
 
     __slots__ = ()
 
-    def report(self, moment: Moment) -> None:
-        pass
+    def report(self, moment: Moment) -> None: ...
 
 
 Reporter = Callable[[Any], None]

@@ -54,6 +54,7 @@ from smg_core.hooks import (
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.limits.store import StoreCounters
 from smg_core.machine.loop_watch import LoopHealth
+from smg_core.mesh.settings import MeshConfig
 from smg_core.middleware.entries import parse_entries
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
@@ -118,6 +119,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
+    moments.append(await two_that_are_one(folder))
     moments += [*await plugins_that_act(folder), *await lost_engines(), *await lost_stores(folder)]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
@@ -230,6 +232,19 @@ async def plugins_that_act(folder: Path) -> list[Moment]:
         await plugins.look()
         await plugins.remove("guard")
         return list(house.observer.moments)
+
+
+async def two_that_are_one(folder: Path) -> Moment:
+    """The moment of a gateway that has heard of another one."""
+
+    def config(name: str) -> Config:
+        return Config(mesh=MeshConfig(kind="local", folder=str(folder / "m"), name=name, join_s=0.0))
+
+    async with in_process(config=config("one")) as house, in_process(config=config("two")):
+        mesh = house.gateway.services.running.mesh
+        assert mesh is not None
+        await eventually(lambda: mesh.sampled.here == 2 and mesh.sampled.size and mesh.sampled.silent)
+        return mesh.sampled
 
 
 async def workers_of_a_file(folder: Path) -> list[Moment]:

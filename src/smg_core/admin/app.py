@@ -11,6 +11,7 @@ from smg_core.admin.auditing import READING, AdminAudit
 from smg_core.admin.control import control_routes
 from smg_core.admin.health import health_routes
 from smg_core.admin.limits import limit_routes
+from smg_core.admin.mesh import mesh_routes
 from smg_core.admin.metrics.meter import Meter
 from smg_core.admin.metrics.serving import metrics_route
 from smg_core.admin.roster import roster_routes
@@ -42,6 +43,7 @@ def admin_table(
         *health_routes(services, processes),
         *roster_routes(services),
         *limit_routes(services),
+        *mesh_routes(services),
         *usage_routes(services),
         *control_routes(services, control or Control(gateway, processes)),
     ]

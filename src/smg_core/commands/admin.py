@@ -30,6 +30,7 @@ __all__ = [
     "keys_flags",
     "limits_flags",
     "log_level_flags",
+    "mesh_flags",
     "models_flags",
     "opened_door",
     "reload_flags",
@@ -55,6 +56,11 @@ Request = tuple[str, str, Mapping[str, object] | None]
 def health_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway health`."""
     _common(parser, lambda args: ("GET", "/admin/health", None))
+
+
+def mesh_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway mesh`."""
+    _common(parser, lambda args: ("GET", "/admin/mesh", None))
 
 
 def limits_flags(parser: argparse.ArgumentParser) -> None:

@@ -45,8 +45,17 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     problems += limit_problems(config.limits, config.server.processes)
     problems += ledger_problems(config.ledger, config.history, config.server.processes)
+    problems += _mesh(config)
     if problems:
         raise ConfigError(*problems)
+
+
+def _mesh(config: Config) -> Iterator[str]:
+    """What a member of a mesh cannot be yet: several processes, of which each would be one."""
+    if config.mesh.kind != "off" and config.server.processes != 1:
+        yield "mesh.kind: a gateway in a mesh has one process (server.processes); run more gateways instead"
+    if config.mesh.kind != "off" and config.mesh.dead_s <= config.mesh.suspect_s:
+        yield "mesh.dead_s: it is longer than mesh.suspect_s"
 
 
 def _auth(auth: AuthConfig, permissions: Mapping[str, str]) -> Iterator[str]:

@@ -36,6 +36,7 @@ from smg_core.http.settings import (
 )
 from smg_core.idempotency.settings import IdempotencyConfig
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.mesh.settings import MeshConfig
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
@@ -99,6 +100,7 @@ class Config:
     disaggregation: DisaggregationConfig = attrs.field(factory=DisaggregationConfig)
     pooling: PoolingConfig = attrs.field(factory=PoolingConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
+    mesh: MeshConfig = attrs.field(factory=MeshConfig)
     ledger: LedgerConfig = attrs.field(factory=LedgerConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)

@@ -27,7 +27,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import Board, Worker, WorkerSpec, needs_new_client
 
-__all__ = ["ADMIN", "FILE", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source", "registry_of"]
+__all__ = ["ADMIN", "FILE", "MESH", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source", "registry_of"]
 
 log = logging.getLogger("smg.workers")
 
@@ -41,6 +41,9 @@ PROGRAM = "program"
 
 ADMIN = "admin"
 """That of workers that were added at the admin door."""
+
+MESH = "mesh"
+"""That of workers that another gateway brought, by its settings, its file or what it has discovered."""
 
 LOOKS_S = 0.05
 """Seconds between two looks at whether a worker that drains still has requests; those of other processes ring no bell here."""
@@ -85,7 +88,7 @@ def first_source(spec: WorkerSpec, named: Sequence[WorkerSpec], in_file: Contain
 class Roster:
     """The roster of one gateway. `check` raises ValueError for a spec that cannot work, `move` has the calls of a worker go on
     elsewhere; `settle_s` are the seconds that a change may take to be made in every process. In the process that leads
-    (`leading`), workers that retire are seen off."""
+    (`leading`), workers that retire are seen off. `on_change`, which may be set, is told of each change that was asked for."""
 
     registry: Registry
     monitor: Monitor
@@ -99,6 +102,7 @@ class Roster:
     settle_s: float
     leading: Leading = attrs.field(factory=Leading)
     channel: Channel | None = None
+    on_change: Callable[[RosterEntry], None] | None = None
     _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
     _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
     _closed: bool = False
@@ -300,6 +304,20 @@ class Roster:
             await self.channel.publish(KIND, written_entry(entry), key=entry.name)
         return self.worker(entry.name)
 
+    async def adopt(self, entry: RosterEntry) -> None:
+        """Let a worker be what another gateway says, or go; whose it is here stays as it is. Raises ValueError for a spec that
+        cannot work, and where it has no room."""
+        async with self._altering:
+            worker = self.registry.get(entry.name)
+            if entry.spec is not None:
+                self.check(entry.spec)
+                if worker is None:
+                    self.registry.check_new(entry.spec)
+                source = worker.source if worker is not None else ADMIN if entry.source == ADMIN else MESH
+                await self._publish(attrs.evolve(entry, source=source))
+            elif worker is not None:
+                await self._publish_gone(worker)
+
     async def _publish_gone(self, worker: Worker) -> None:
         name, gone = worker.name, RosterEntry(worker.name, None, worker.source)
         if self.channel is None:
@@ -317,6 +335,8 @@ class Roster:
             if entry.spec is not None and (url := self._started.get(entry.name)):
                 entry = attrs.evolve(entry, spec=attrs.evolve(entry.spec, url=url))
             self._apply(entry)
+            if self.on_change is not None:
+                self.on_change(entry)
         except ValueError as error:
             # The process that was asked has checked it; here the registry may be another one's size.
             log.warning("worker %s: a change that another process has made cannot be made here: %s", message.key, error)

@@ -31,6 +31,7 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.ledger import adopt_ledger, kept_ledger
 from smg_core.gateway.limits import adopt_limits
+from smg_core.gateway.mesh import adopt_mesh, meshed
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -336,6 +337,7 @@ class Assembly:
         tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **tools})
         await self._begin_roster(scratch)
+        await self._stack.enter_async_context(meshed(services))
         services.side_tasks.start(self._stack)
 
     async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
@@ -550,6 +552,7 @@ class Assembly:
         services.live.adopt(config)
         adopt_limits(services, self.limit_counters)
         adopt_ledger(services)
+        adopt_mesh(services)
         services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
         services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
         running.monitor.adopt(config.workers)

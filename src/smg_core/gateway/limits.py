@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from smg_core.gateway.mesh import mesh_counters
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
@@ -45,8 +46,10 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
         raise ConfigError(f"limits.teams: {error}") from None
     if limiting is None:
         stored = None if settings.store is None else _stored(services, settings.store)
-        held: Counters = stored or (
-            MemoryCounters(settings.counters, settings.zone) if counters is None else counters()
+        held: Counters = (
+            stored
+            or mesh_counters(services)
+            or (MemoryCounters(settings.counters, settings.zone) if counters is None else counters())
         )
         limiting = Limiting(
             held,

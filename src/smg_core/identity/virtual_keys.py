@@ -61,7 +61,8 @@ class _Remembered:
 
 
 class VirtualKeys:
-    """The virtual keys of a gateway. `random` returns that many random bytes."""
+    """The virtual keys of a gateway. `random` returns that many random bytes; `on_revoked`, which may be set, is told of each
+    that is revoked here."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class VirtualKeys:
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
         self._reading: dict[str, asyncio.Future[_Remembered | None]] = {}
         self._tasks: set[asyncio.Task[_Remembered | None]] = set()
+        self.on_revoked: Callable[[str], None] = lambda id: None
 
     async def close(self) -> None:
         """Give up what is being read. Called when the gateway stops."""
@@ -141,7 +143,13 @@ class VirtualKeys:
 
     async def revoke(self, id: str) -> VirtualKey:
         """End a key; every process knows within `auth.key_fresh_s`. Raises NotFound, StoreFailed."""
-        return await self._change(id, lambda key, now: key.revoked(now))
+        key = await self._change(id, lambda key, now: key.revoked(now))
+        self.on_revoked(id)
+        return key
+
+    def forget(self, id: str) -> None:
+        """Look a key up in the store before it is taken again: another gateway has said that it is revoked."""
+        self._remembered.pop(id, None)
 
     async def expire(self, id: str, expires_at: float | None, by: Grants = _EVERYTHING) -> VirtualKey:
         """Say when a key expires; None: never. Raises NotFound, StoreFailed, PermissionDenied as `rotate` does, and Conflict for

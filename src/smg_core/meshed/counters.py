@@ -7,7 +7,7 @@ smaller side of a split a limit is that side's share (`mesh.partition`). Above: 
 process, the state of the mesh.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Literal
@@ -37,8 +37,8 @@ __all__ = ["MeshCounters"]
 
 _PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
 """For how long a gateway's requests at once count without a word of it, and how often it says so."""
-_TOLD = 512
-"""Counters that are told of in one period, those that were charged longest ago first."""
+_TOLD = 50
+"""Counters that are told of in one period, those that wait longest first; for the others the round lasts longer."""
 
 
 _NEXT_ROUND_US = 200_000
@@ -58,10 +58,11 @@ class _Own:
 
 @attrs.define(eq=False)
 class _Round:
-    """What was taken of a scope since all have heard of this gateway last, of what was left then."""
+    """What was taken of a scope since all have heard of it last, of what was left then; it was told of since with `version`."""
 
     left: int
     taken: int = 0
+    version: int = 0
 
 
 def _hashed(scope: str) -> bytes:
@@ -86,7 +87,7 @@ class MeshCounters:
         self._scopes: dict[bytes, str] = {}
         self._foreign: dict[bytes, dict[tuple[Writer, int], int]] = {}
         self._rounds: dict[str, _Round] = {}
-        self._round_version = 0
+        self._told: deque[tuple[int, str]] = deque()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._standing = SideStanding(1, 1)
         self._at = Instant(0, 0.0)
@@ -221,6 +222,7 @@ class MeshCounters:
         if standing != self._standing:
             self._standing = standing
             self._rounds.clear()
+            self._told.clear()
 
     def tell(self, node: Node, now: float) -> None:
         """Say what was charged here, and begin a new round once all have heard of the last one."""
@@ -232,16 +234,18 @@ class MeshCounters:
             own = self._own.get(scope)
             if own is not None:
                 self._say(node, scope, own, now)
-        if self._rounds and not self._round_version:
-            self._round_version = node.replica.version
-        if self._round_version and node.all_know >= self._round_version:
-            self._rounds.clear()
-            self._round_version = 0
+        known = node.all_know if self._told else 0
+        while self._told and self._told[0][0] <= known:
+            version, scope = self._told.popleft()
+            found = self._rounds.get(scope)
+            if found is not None and found.version == version:
+                del self._rounds[scope]
         if now >= self._again_at:
             self._again_at = now + _PLACES_AGAIN_S
             self._dirty |= {scope: None for scope, own in self._own.items() if _is_places(own.rule) and own.now.used}
 
     def _say(self, node: Node, scope: str, own: _Own, now: float) -> None:
+        """Tell of one counter; what was taken of it is known to all once they know the version that this has."""
         hashed = _hashed(scope)
         space = Space.LOAD if _is_places(own.rule) else Space.COUNTER
         key = written_counter_key(CountedWindow(hashed, own.number))
@@ -249,6 +253,10 @@ class MeshCounters:
         if own.last_number >= 0 and own.rule.width_us:
             key = written_counter_key(CountedWindow(hashed, own.last_number))
             node.put(space, key, written_count(own.last), self._lasts_s(own.rule, own.last_number), now)
+        found = self._rounds.get(scope)
+        if found is not None and not found.version:
+            found.version = node.replica.version
+            self._told.append((found.version, scope))
 
     def _lasts_s(self, rule: LimitRule, number: int) -> float:
         """For how long a count matters: to the end of the next window, of the calendar's own, or until the next word."""

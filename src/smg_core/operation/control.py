@@ -21,7 +21,7 @@ from smg_core.config.check import check
 from smg_core.config.config import Resolved
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.fleet.connect import specs_of, workers_in
-from smg_core.fleet.roster import ADMIN, FILE, PROGRAM, SETTINGS, Reconciled
+from smg_core.fleet.roster import ADMIN, FILE, MESH, PROGRAM, SETTINGS, Reconciled
 from smg_core.identity.identity import Identity, is_open, static_keys
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.decision_lookup import Decided
@@ -187,7 +187,7 @@ class Control:
         config = services.live.config
         try:
             done = await self._adopt_workers(specs_of(config.workers), await workers_in(config))
-            sources = {SETTINGS, PROGRAM, ADMIN, *discovery_of(services).standings}
+            sources = {SETTINGS, PROGRAM, ADMIN, MESH, *discovery_of(services).standings}
             sources |= {FILE} if config.workers.file is not None else set()
             done = done.and_also(await services.running.roster.retire_others(sources))
         except (SmgError, ConfigError, LookupError, ValueError) as error:

@@ -21,6 +21,7 @@ JOINS = "for engines that join from then on"
 LIVE: Mapping[str, str] = {
     "auth.keys": NOW,
     "auth.keys_file": NOW,
+    "mesh.keys": NOW,
     "workers.urls": NOW,
     "workers.prefill_urls": NOW,
     "workers.decode_urls": NOW,
@@ -109,6 +110,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "history": "the store was opened with it",
     "idempotency": "what keeps the answers of this process was made with it",
     "ledger": "the store was opened with it",
+    "mesh": "the link to other gateways was made with it",
     "tokenizer": "models were loaded with it",
     "model": "models were loaded with it",
     "media": "models were loaded with it",

@@ -46,7 +46,7 @@ class PrefixHash:
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         shares = self._rendezvous.shares(candidates, part_of(context, 0, self._tokens, self._characters))
-        loads = [(each.in_flight + each.queued) / each.weight for each in candidates]
+        loads = [(each.in_flight + max(each.queued, each.others)) / each.weight for each in candidates]
         most = (sum(loads) + 1) / len(loads) * self._factor
         least = min(loads)  # is below `most`, but for how numbers are rounded
         free = [at for at, load in enumerate(loads) if load < most or load == least]

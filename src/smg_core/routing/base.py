@@ -71,8 +71,8 @@ class Candidate(Protocol):
 
     @property
     def others(self) -> int:
-        """Requests that others than this gateway have at the engine, by its last report: what it reported, less what the gateway
-        had there then; 0 when it does not report."""
+        """Requests that others than this gateway have at the engine: what it reported last, less what the gateway had there then,
+        or what the other gateways of a mesh say, whichever is more."""
         ...
 
     @property

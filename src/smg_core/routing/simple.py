@@ -77,4 +77,4 @@ class PowerOfTwo:
 
 
 def _pressure(candidate: Candidate) -> float:
-    return (candidate.in_flight + candidate.queued) / candidate.weight
+    return (candidate.in_flight + max(candidate.queued, candidate.others)) / candidate.weight

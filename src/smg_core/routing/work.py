@@ -30,9 +30,10 @@ class Work:
 
     def of(self, candidate: Candidate) -> float:
         """The prompt tokens that wait at the worker, and what its answers under way and its full cache are worth in such
-        tokens; for a worker of weight 1. What others than this gateway have sent there is known by the engine's report alone."""
+        tokens; for a worker of weight 1. What others than this gateway have sent there is known by the engine's report, and
+        by the mesh where there is one."""
         waiting: float = candidate.prefill_tokens
-        answers = candidate.in_flight
+        answers = candidate.in_flight + candidate.others
         reported = candidate.queued
         if reported or candidate.running:
             waiting = max(waiting, reported * self._mean)

@@ -45,6 +45,7 @@ from smg_core.workers.registry import Registry
 
 if TYPE_CHECKING:
     from smg_core.ledger.keeping import Ledger
+    from smg_core.meshed.opening import GatewayMesh
 
 __all__ = ["Life", "Running", "Services"]
 
@@ -63,7 +64,7 @@ class Life:
 class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows; `ledger` keeps
-    accounts, where the settings say so."""
+    accounts and `mesh` is the link to other gateways, where the settings say so."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -79,6 +80,7 @@ class Running:
     identify: Identify = anonymous
     virtual_keys: VirtualKeys | None = None
     ledger: "Ledger | None" = None
+    mesh: "GatewayMesh | None" = None
 
 
 @attrs.frozen(eq=False)

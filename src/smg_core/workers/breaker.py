@@ -232,6 +232,24 @@ class Breakers:
             for key in [each for each in self._breakers if each.startswith(ranks)]:
                 del self._breakers[key]
 
+    def doubt(self, name: str, now: float) -> None:
+        """Called when another gateway's breaker of this worker has opened: the next call here is a probe, and says how it is."""
+        if not self._settings.failures or self.state(name) != "closed":
+            return
+        key, spent = _key(name), self._settings.probes - 1
+        breaker = self._of(key)
+        with self._newest(key, breaker):
+            if breaker.state == "closed":
+                period = now + self._settings.open_s
+                breaker.stand(BreakerStanding("half_open", 0.0, period, spent, spent, breaker.resting))
+
+    def seconds_open(self, name: str, now: float) -> float:
+        """For how much longer the breaker of a worker is open; 0 where it is not."""
+        breaker = self._breakers.get(_key(name))
+        if breaker is None or breaker.state != "open":
+            return 0.0
+        return max(0.0, breaker.standing.until - now)
+
     def state(self, name: str) -> BreakerState:
         """The state of a worker's breaker."""
         breaker = self._breakers.get(_key(name))

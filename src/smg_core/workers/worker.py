@@ -326,6 +326,8 @@ class Worker:
     failing: bool = False
     since: float = 0.0
     _lost_at: float | None = attrs.field(default=None, init=False)
+    _elsewhere: int = attrs.field(default=0, init=False)
+    _doubted: bool = attrs.field(default=False, init=False)
     name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _named: tuple[tuple[str, ...], frozenset[str]] = attrs.field(default=((), frozenset()), init=False)
@@ -384,7 +386,13 @@ class Worker:
 
     @property
     def weight(self) -> float:
-        return self.spec.weight
+        return self.spec.weight / 2 if self._doubted else self.spec.weight
+
+    def told_of(self, elsewhere: int, *, doubted: bool) -> None:
+        """Other gateways have so many requests there, and whether most of them do not reach it: it then has half its weight until
+        it is known here how it is."""
+        if (elsewhere, doubted) != (self._elsewhere, self._doubted):
+            self._elsewhere, self._doubted, self._record = elsewhere, doubted, None
 
     @property
     def in_flight(self) -> int:
@@ -400,7 +408,7 @@ class Worker:
 
     @property
     def others(self) -> int:
-        return self.load.others if self.load is not None else 0
+        return max(self.load.others, self._elsewhere) if self.load is not None else self._elsewhere
 
     @property
     def prefill_tokens(self) -> int:
@@ -447,19 +455,21 @@ class Worker:
     def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
         load = self.load
         if load is None:
-            return CandidateRecord(self.name, in_flight, 0, self.spec.weight, 0, tokens, 0.0, 0, self.rank_count)
+            return CandidateRecord(
+                self.name, in_flight, 0, self.weight, 0, tokens, 0.0, 0, self.rank_count, others=self._elsewhere
+            )
         return CandidateRecord(
             self.name,
             in_flight,
             load.waiting,
-            self.spec.weight,
+            self.weight,
             load.running,
             tokens,
             load.kv_usage,
             load.kv_tokens,
             self.rank_count,
             load.ranks,
-            others=load.others,
+            others=max(load.others, self._elsewhere),
         )
 
     def become(self, spec: WorkerSpec) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 
 import attrs
 
@@ -41,6 +42,8 @@ async def main(settings: MeshConfig, name: str) -> None:
         print(link.place, flush=True)
         while True:
             sender, data = await echo.messages.get()
+            if data.startswith(b"block "):  # as a handler that does not give others their turn
+                time.sleep(float(data[6:]))
             await link.send(sender, b"echo " + data)
 
 

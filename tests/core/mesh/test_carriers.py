@@ -159,6 +159,17 @@ async def test_a_member_that_is_stopped_is_suspected_and_comes_back(mesh: Mesh, 
 
 
 @pytest.mark.full
+async def test_a_gossiping_member_whose_event_loop_is_blocked_for_long_is_not_suspected(stack: AsyncExitStack) -> None:
+    settings = MeshConfig(kind="gossip", bind="127.0.0.1:0", keys=(KEY,))
+    a, ear = await stack.enter_async_context(linked(settings, "a"))
+    async with a_process(attrs.evolve(settings, seeds=(a.place,)), "b"):
+        await ear.event("came", "b")
+        await a.send("b", b"block 5")  # longer than a member that is killed is there
+        await ear.until(lambda: ("b", b"echo block 5") in ear.messages)
+        assert ear.events == [("came", "b")]
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("strange", [{"keys": (OTHER,)}, {"cluster": "another"}])
 async def test_a_member_of_another_key_or_mesh_changes_nothing(
     mesh: Mesh, stack: AsyncExitStack, strange: dict[str, object]

@@ -50,4 +50,6 @@ async def sampled_beside(
 async def _sampled(services: Services, processes: ProcessTable, watch: LoopWatch, seconds: float) -> None:
     while True:
         services.observer.report(sample(services, processes, watch.taken()))
+        if services.running.mesh is not None:
+            services.observer.report(services.running.mesh.sampled)
         await asyncio.sleep(seconds)

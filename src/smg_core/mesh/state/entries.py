@@ -57,8 +57,7 @@ class EntryPlace(NamedTuple):
     key: bytes
 
 
-@attrs.frozen
-class MeshEntry:
+class MeshEntry(Struct, frozen=True):
     """What a writer has said: an empty `value` says that it is so no more. `until` is when it is forgotten here, in seconds of
     this member's own monotonic clock."""
 

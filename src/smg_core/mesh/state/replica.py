@@ -10,6 +10,7 @@ from hashlib import blake2b
 from itertools import islice
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.mesh.state.entries import (
     LASTING,
@@ -87,7 +88,7 @@ class Replica:
         for place, entry in list(self._in_order(known).items()):
             self._drop(known, place)
             again.version += 1
-            self._set(self.own, again, place, attrs.evolve(entry, version=again.version))
+            self._set(self.own, again, place, replace(entry, version=again.version))
 
     # ------------------------------------------------------------------------------------------------------------- reading
 

@@ -33,7 +33,9 @@ MetricReading = tuple[Labels, float]
 Readings = tuple[MetricReading, ...]
 
 Kind = Literal["counter", "gauge", "histogram"]
-Layer = Literal["http", "router", "worker", "inference", "discovery", "storage", "limits", "mcp", "plugin", "process"]
+Layer = Literal[
+    "http", "router", "worker", "inference", "discovery", "storage", "limits", "mcp", "mesh", "plugin", "process"
+]
 Merge = Literal["sum", "max", "min"]
 
 OTHER = "other"

@@ -29,6 +29,7 @@ from smg_core.hooks import (
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.joining import DISCOVERY
 from smg_core.observability.metrics.lost import LOST
+from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
@@ -523,6 +524,7 @@ METRICS = (
     *WORKERS,
     *INFERENCE,
     *DISCOVERY,
+    *MESH_METRICS,
     *STORAGE,
     *LIMITS,
     *MCP,

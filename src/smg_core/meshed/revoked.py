@@ -1,0 +1,52 @@
+"""Tells the other gateways of virtual keys that are revoked here, so that none of them takes one that it remembers.
+
+Pure: the time is an argument. Each gateway says again what it has heard, so that one that comes later knows it too. A key that is
+named here is looked up in the store before it is taken. Above: the opening. Below: the virtual keys, the state of the mesh.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from smg_core.auth.virtual_keys import is_id
+from smg_core.mesh.state.entries import MeshChange, Space
+from smg_core.mesh.state.node import Node, SideStanding
+
+__all__ = ["RevokedPart"]
+
+_LASTS_S = 3600.0
+"""A key is remembered for seconds; an hour is longer than any member is away and still remembered."""
+_MOST = 8192
+
+
+class RevokedPart:
+    """The keys that were revoked. `forget` is called with the id of each that another gateway names."""
+
+    spaces = frozenset({Space.REVOKED})
+
+    def __init__(self, forget: Callable[[str], None]) -> None:
+        self._forget = forget
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._dirty: OrderedDict[str, None] = OrderedDict()
+
+    def note(self, id: str) -> None:
+        """A key was revoked here."""
+        self._known[id] = self._dirty[id] = None
+        while len(self._known) > _MOST:
+            self._known.popitem(last=False)
+
+    def stands(self, standing: SideStanding, now: float) -> None:
+        """It makes no difference here how many there are."""
+
+    def tell(self, node: Node, now: float) -> None:
+        """Say which keys were revoked."""
+        while self._dirty:
+            id, _ = self._dirty.popitem(last=False)
+            node.put(Space.REVOKED, id.encode(), b"1", _LASTS_S, now)
+
+    def hear(self, changes: Sequence[MeshChange], now: float) -> None:
+        """Others have revoked keys."""
+        for change in changes:
+            id = change.key.decode(errors="replace")
+            if change.value and id not in self._known and is_id(id):
+                self.note(id)
+                self._forget(id)

@@ -1,0 +1,126 @@
+"""Three gateways in processes of their own, in a gossip mesh: limits, workers, keys and the loss of one of them."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, body
+from tests.gateway.test_serve import QUICK, Served, serving
+from tests.shared import PATIENCE
+
+from smg_simulator.server.grpc_server import SimulatedEngine
+
+pytestmark = [pytest.mark.anyio, pytest.mark.full]
+
+ADMIN = "an-admins-key-of-this-test"
+KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+
+AS_ADMIN = {"authorization": f"Bearer {ADMIN}"}
+
+
+@attrs.frozen
+class Member:
+    """A gateway that is served, and its admin door."""
+
+    served: Served
+    door: httpx.AsyncClient
+
+    async def get(self, path: str) -> Any:
+        return (await self.door.get(path)).json()
+
+    async def until(self, path: str, true: Any) -> None:
+        """Ask the door until something is so."""
+        while not true(await self.get(path)):
+            await asyncio.sleep(0.02)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    socks = [socket.socket() for _ in range(count)]
+    for sock in socks:
+        sock.bind(("127.0.0.1", 0))
+    ports = [sock.getsockname()[1] for sock in socks]
+    for sock in socks:
+        sock.close()
+    return ports
+
+
+@asynccontextmanager
+async def mesh(folder: Path, *flags: str) -> AsyncIterator[list[Member]]:
+    """Three gateways that know each other."""
+    ports = free_ports(3)
+    async with AsyncExitStack() as stack:
+        members = []
+        for number, port in enumerate(ports):
+            place = str(folder / f"admin{number}.sock")
+            own = ("--admin-socket", place, "--mesh-kind", "gossip", "--mesh-name", f"g{number}", "--mesh-keys", KEY)
+            reach = ("--mesh-bind", f"127.0.0.1:{port}", "--mesh-seeds", f"127.0.0.1:{ports[0]}", "--mesh-join-s", "0")
+            keys = ("--auth-keys", f"{ADMIN} tenant=ops role=admin")
+            served = await stack.enter_async_context(serving(QUICK, *own, *reach, *keys, *flags))
+            transport = httpx.AsyncHTTPTransport(uds=place)
+            door = httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", timeout=PATIENCE, headers=AS_ADMIN
+            )
+            members.append(Member(served, await stack.enter_async_context(door)))
+        async with asyncio.timeout(PATIENCE):
+            for member in members:
+                await member.until("/admin/mesh", lambda shown: len(shown["members"]) == 2)
+            yield members
+
+
+async def test_limits_workers_and_keys_are_of_all_gateways(tmp_path: Path) -> None:
+    flags = ("--auth-virtual-keys", "--history", f"sqlite:///{tmp_path}/h.db", "--limits-rules", "9 requests/hour")
+    async with mesh(tmp_path, *flags) as members, SimulatedEngine(QUICK) as other:
+        one, two, three = members
+        added = await one.door.post("/admin/workers", json={"url": other.target, "name": "other"})
+        for member in (two, three):
+            await member.until("/admin/workers", lambda shown: "other" in [each["name"] for each in shown["workers"]])
+        await two.door.delete("/admin/workers/other")
+        for member in (one, three):
+            await member.until("/admin/workers", lambda shown: len(shown["workers"]) == 1)
+
+        made = (await one.door.post("/admin/keys", json={"tenant": "acme"})).json()
+        headers = {"authorization": f"Bearer {made['key']}"}
+
+        async def ask(member: Member) -> int:
+            return (await member.served.http.post(CHAT, json=body(max_tokens=2), headers=headers)).status_code
+
+        statuses: list[int] = []
+        while statuses.count(200) < 9:  # what is refused until all have heard is asked for again
+            statuses.append(await ask(members[len(statuses) % 3]))
+        statuses += [await ask(members[number % 3]) for number in range(15)]
+        await one.door.post(f"/admin/keys/{made['id']}/revoke", json={})
+        async with asyncio.timeout(1.0):
+            while await ask(three) != 401:
+                pass
+        shown = await one.get("/admin/mesh")
+
+    assert added.status_code == 201
+    assert 9 <= statuses.count(200) <= 11
+    assert set(statuses) == {200, 429}
+    assert (shown["here"], shown["whole"], shown["refused"]) == (3, 3, {})
+
+
+async def test_a_gateway_that_is_killed_is_known_to_be_gone_and_the_others_go_on(tmp_path: Path) -> None:
+    async with mesh(tmp_path) as members:
+        one, two, three = members
+        os.kill(three.served.process.pid, signal.SIGKILL)
+        for member in (one, two):
+            await member.until("/admin/mesh", lambda shown: len(shown["members"]) == 1)
+        statuses = [
+            (await member.served.http.post(CHAT, json=body(max_tokens=2), headers=AS_ADMIN)).status_code
+            for member in (one, two)
+        ]
+        shown = await one.get("/admin/mesh")
+
+    assert statuses == [200, 200]
+    assert (shown["here"], shown["whole"], shown["majority"]) == (2, 3, True)

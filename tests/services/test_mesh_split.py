@@ -1,0 +1,24 @@
+"""Five members of a gossip mesh in network namespaces: a crash, a stop and a split are known in time, and so is their end."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent / "bench"))
+
+from mesh_split import can_split, times_of_a_split
+
+pytestmark = [pytest.mark.services, pytest.mark.anyio, pytest.mark.timeout(300)]
+
+
+async def test_crashes_stops_and_splits_are_known_in_time_and_so_is_their_end() -> None:
+    assert can_split(), "this needs root, and ip, which tools/services.sh installs"
+    seconds = await times_of_a_split()
+
+    assert seconds["killed"] <= 4.2
+    assert seconds["stopped"] <= 4.2
+    assert seconds["split, larger side"] <= 4.2
+    assert seconds["split, smaller side"] <= 14
+    assert seconds["healed"] <= 2
+    assert seconds["goes on"] <= 2
