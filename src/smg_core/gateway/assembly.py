@@ -286,8 +286,7 @@ class Assembly:
 
     async def _start(self) -> None:
         services = self.services
-        live = services.live
-        running = services.running
+        live, running = services.live, services.running
         await self._read_workers()
         adopt_limits(services, self.limit_counters)
         services.admission.draining = False
@@ -355,8 +354,7 @@ class Assembly:
     def _begin_monitor(self) -> None:
         """Make what watches over workers, and what listens to their caches."""
         services = self.services
-        live = services.live
-        running = services.running
+        live, running = services.live, services.running
         running.cache_losses = cache_losses(
             live.config, services.registry, services.policies, services.clock, services.call_later, services.channel
         )
@@ -382,8 +380,7 @@ class Assembly:
     async def _begin_roster(self, scratch: Path) -> None:
         """Add the workers to begin with, and from now on make the changes that processes tell each other of."""
         services = self.services
-        live = services.live
-        running = services.running
+        live, running = services.live, services.running
         running.roster = Roster(
             registry=services.registry,
             monitor=running.monitor,
@@ -435,8 +432,7 @@ class Assembly:
         """Called each time that a worker does not answer a health check: its waiting requests are tried on other workers, as far
         as these can take them."""
         services = self.services
-        live = services.live
-        running = services.running
+        live, running = services.live, services.running
         running.performers.streaming.move_waiting(worker, live.config.workers.probe_timeout_s)
         running.performers.pooling.move(worker)
 
