@@ -91,6 +91,7 @@ async def told(house: House) -> None:
     await eventually(lambda: node.all_know >= version)
 
 
+@pytest.mark.full
 async def test_requests_at_once_of_all_gateways_are_one_limit(stack: AsyncExitStack, tmp_path: Path) -> None:
     houses = await fleet(stack, tmp_path, 2, limits=LimitsConfig(rules=("1 at-once",)))
     one, two = (house.gateway.services.live.limiting for house in houses)
@@ -128,6 +129,7 @@ async def test_a_worker_that_is_added_drained_and_removed_at_one_is_so_at_all(
         await eventually(lambda roster=roster: roster.registry.get("extra") is None)  # type: ignore[misc]
 
 
+@pytest.mark.full
 async def test_a_gateway_that_comes_later_knows_workers_of_one_that_has_gone(
     stack: AsyncExitStack, tmp_path: Path
 ) -> None:
@@ -142,6 +144,23 @@ async def test_a_gateway_that_comes_later_knows_workers_of_one_that_has_gone(
     await eventually(lambda: later.gateway.registry.get("extra") is not None)
 
 
+@pytest.mark.full
+async def test_a_worker_that_retires_stays_where_it_has_requests(stack: AsyncExitStack, tmp_path: Path) -> None:
+    houses = await fleet(stack, tmp_path, 2)
+    one, two = (house.gateway.services.running.roster for house in houses)
+    url = next(iter(houses[0].gateway.registry)).spec.url
+    await one.add(WorkerSpec(url, "extra"), ADMIN)
+    await eventually(lambda: two.registry.get("extra") is not None)
+    busy = two.worker("extra")
+    busy.board.add(busy.row, 1)
+    await one.retire("extra", 300.0)
+    await eventually(lambda: one.registry.get("extra") is None)
+    await eventually(lambda: two.worker("extra").state == "draining")
+    busy.board.add(busy.row, -1)
+    await eventually(lambda: two.registry.get("extra") is None)
+
+
+@pytest.mark.full
 async def test_a_worker_that_one_has_discovered_is_the_meshs_elsewhere_and_stays_whose_it_was(
     stack: AsyncExitStack, tmp_path: Path
 ) -> None:
@@ -172,6 +191,7 @@ async def test_what_one_has_in_flight_counts_in_the_routing_of_all_and_goes_with
     await eventually(lambda: engine.record.others == 0)
 
 
+@pytest.mark.full
 async def test_a_worker_that_others_do_not_reach_is_probed_and_has_half_its_weight(
     stack: AsyncExitStack, tmp_path: Path
 ) -> None:
@@ -188,6 +208,7 @@ async def test_a_worker_that_others_do_not_reach_is_probed_and_has_half_its_weig
     await eventually(lambda: mine.weight == 1.0)
 
 
+@pytest.mark.full
 async def test_where_anothers_breaker_opens_the_next_call_is_a_probe(stack: AsyncExitStack, tmp_path: Path) -> None:
     one, two = await fleet(stack, tmp_path, 2)
     mine = next(iter(one.gateway.registry))
@@ -220,6 +241,7 @@ async def test_a_key_that_is_revoked_at_one_is_refused_at_all(stack: AsyncExitSt
     assert (await two.http.post("/v1/chat/completions", json=body(), headers=headers)).status_code == 401
 
 
+@pytest.mark.full
 async def test_settings_that_differ_are_named(
     stack: AsyncExitStack, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,6 +269,7 @@ async def test_the_admin_door_shows_the_members_and_what_is_known_of_each(
         assert shown["refused"] == {}
 
 
+@pytest.mark.full
 async def test_the_admin_door_says_that_there_is_no_mesh() -> None:
     async with (
         in_process(SIMULATOR) as house,

@@ -71,6 +71,8 @@ class WorkersPart:
         if self._adopted.get(entry.name) == _without_source(entry):
             return  # as others have said it
         self._adopted.pop(entry.name, None)
+        if not record and _retires(self._slots.get(entry.name)):
+            return  # each gateway sees it off when its own requests have ended
         secret = entry.spec is not None and bool(entry.spec.headers or entry.spec.tls is not None)
         if secret and not self._private:
             _log.warning("worker %s has headers or certificates of its own: the mesh is not told of it", entry.name)
@@ -92,7 +94,8 @@ class WorkersPart:
         """Say what has changed, and from time to time all."""
         if now >= self._again_at:
             self._again_at = now + _AGAIN_S
-            self._dirty |= dict.fromkeys(name for name, slot in self._slots.items() if slot.present)
+            lasting = (name for name, slot in self._slots.items() if slot.present and not _retires(slot))
+            self._dirty |= dict.fromkeys(lasting)
         while self._dirty:
             name, _ = self._dirty.popitem(last=False)
             node.put(Space.ROSTER, name.encode(), written_slot(self._slots[name]), _LASTS_S, now)
@@ -128,12 +131,14 @@ class WorkersPart:
                 name, _ = self._wanted.popitem(last=False)
                 try:
                     await self._adopt(name, self._slots[name])
-                except (ValueError, LookupError, SmgError) as error:
+                except (ValueError, TypeError, LookupError, SmgError) as error:
                     _log.warning("worker %s: what another gateway has changed cannot be so here: %s", name, error)
 
     async def _adopt(self, name: str, slot: Slot) -> None:
         if slot.present and not slot.record:
             return  # an add that a removal did not see, of which the record comes with another word
+        if not slot.present and self._roster.retires(name):
+            return  # it leaves once its requests here have ended, whoever had none left first
         entry = read_entry(slot.record) if slot.present else RosterEntry(name, None)
         if entry.name != name:
             raise ValueError("it is told under another name")
@@ -144,3 +149,13 @@ class WorkersPart:
 def _without_source(entry: RosterEntry) -> bytes:
     """What a worker is to be, without whose it is, which each gateway knows for itself."""
     return written_entry(attrs.evolve(entry, source="")) if entry.spec is not None else b""
+
+
+def _retires(slot: Slot | None) -> bool:
+    """Whether a worker is to leave once its requests have ended."""
+    if slot is None or not slot.present or not slot.record:
+        return False
+    try:
+        return read_entry(slot.record).retire_s is not None
+    except (ValueError, TypeError, KeyError, msgspec.MsgspecError):
+        return False

@@ -113,6 +113,7 @@ def test_what_is_below_the_limit_is_hardly_refused() -> None:
     assert fleet.demand(60.0, MINUTE, {"m0": 7.0, "m1": 1.0, "m2": 1.0}) >= 0.99 * 540
 
 
+@pytest.mark.full
 @given(st.integers(0, 1 << 32), st.sampled_from(["majority", "strict"]))
 @SLOW
 def test_a_split_keeps_the_bound_of_its_rule(seed: int, partition: str) -> None:
@@ -127,6 +128,7 @@ def test_a_split_keeps_the_bound_of_its_rule(seed: int, partition: str) -> None:
     assert admitted <= 1200 * (1 + over) + GUARD * 600 + 5
 
 
+@pytest.mark.full
 @given(st.integers(0, 1 << 32))
 @SLOW
 def test_a_split_under_load_keeps_the_bound_while_it_is_found_out(seed: int) -> None:
