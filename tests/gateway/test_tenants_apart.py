@@ -318,6 +318,7 @@ WITHOUT_IDS = {
             "/v1/classify",
             "/v1/audio/transcriptions",
             "/v1/audio/translations",
+            "/v1/audio/speech",
         )
     ),
     *(
@@ -336,6 +337,13 @@ WITHOUT_IDS = {
         for place in (f"{within}publishers/{{publisher}}/", within)
         for one in ("", "/{model:path}")
     ),
+    # a session keeps nothing when it is over; whose a secret is, test_realtime_secrets.py tries
+    *(f"{WEBSOCKET} /v1/realtime", f"{WEBSOCKET} /v1/realtime/translations", "POST /v1/realtime/client_secrets"),
+    *(
+        f"POST /v1/realtime/{kind}"
+        for kind in ("sessions", "transcription_sessions", "translations/client_secrets", "calls")
+    ),
+    *(f"POST /v1/realtime/calls/{{call_id}}/{verb}" for verb in ("hangup", "accept", "reject", "refer")),
     "GET /v1/usage",  # names nothing; whose accounts it shows is what tests/gateway/test_usage.py tries
     *("GET /health", "GET /readiness", "GET /liveness"),
 }
