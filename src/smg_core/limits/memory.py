@@ -41,7 +41,8 @@ class MemoryCounters:
 
     def look(self, claims: Sequence[LimitClaim]) -> list[Counter]:
         """The counters that these claims are made of."""
-        kept, found = self._kept, list[Counter]()
+        kept = self._kept
+        found: list[Counter] = []
         for claim in claims:
             cell = kept.get(claim.scope)
             found.append(_NEW if cell is None else tuple.__new__(Counter, (cell.first, cell.second)))
@@ -49,7 +50,8 @@ class MemoryCounters:
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
-        kept, now, after = self._kept, at[0], list[tuple[_Cell, int, int]]()
+        kept, now = self._kept, at[0]
+        after: list[tuple[_Cell, int, int]] = []
         for claim in claims:
             rule, cost, scope = claim.rule, claim.cost, claim.scope
             cell = kept.get(scope)

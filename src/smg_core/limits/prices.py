@@ -43,7 +43,8 @@ class Price:
         media = (("audio", usage.audio_tokens), ("images", usage.image_tokens), ("video", usage.video_tokens))
         parts = [("cached", usage.cached_tokens), ("written", usage.cache_write_tokens)]
         parts += [(kind, count) for kind, count in media if kind in row.rates]
-        read, left = list[tuple[str, int]](), usage.prompt_tokens
+        read: list[tuple[str, int]] = []
+        left = usage.prompt_tokens
         for kind, count in parts:  # parts of the prompt may lie within each other: none is counted twice
             read.append((kind, min(count, left)))
             left -= min(count, left)

@@ -46,7 +46,8 @@ class SharedCounters:
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
-        cells, now, after = self._cells, at[0], list[tuple[int, int, int]]()
+        cells, now = self._cells, at[0]
+        after: list[tuple[int, int, int]] = []
         hashes = [_hash(claim.scope) for claim in claims]
         with self._lock:
             for claim, hashed in zip(claims, hashes, strict=True):

@@ -208,7 +208,8 @@ def refusal_in(
     claims: Sequence[LimitClaim], told: Sequence[int], at: Instant, zone: str
 ) -> tuple[list[Counter], LimitRefusal | None]:
     """The counters that the function tells of one claim, and why it was refused, if it was."""
-    counters, worst = list[Counter](), None
+    counters: list[Counter] = []
+    worst = None
     for place, claim in enumerate(claims):
         first, second, wait = told[1 + place * 3 : 4 + place * 3]
         counters.append(Counter(first, second))

@@ -39,7 +39,8 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 60480
 def limit_headers(family: HeaderFamily, told: _Told, wall_s: float, *, standard: bool = False) -> list[_Header]:
     """The headers of an answer: of each dimension the rule with the smallest share left."""
     shown = [each for each in told if each[0].private and each[0].window and each[0].unit != "money"]
-    dimensions, binding = _DIMENSIONS[family], dict[str, tuple[float, Fullness]]()
+    dimensions = _DIMENSIONS[family]
+    binding: dict[str, tuple[float, Fullness]] = {}
     for rule, full in shown:
         share = full.remaining / full.limit
         for name, units, _ in dimensions:
@@ -80,7 +81,8 @@ def _stamp(wall_s: float, us: int) -> str:
 
 def _standard(shown: list[tuple[LimitRule, Fullness]]) -> list[_Header]:
     """The fields of the IETF's draft."""
-    policies, states = list[str](), list[str]()
+    policies: list[str] = []
+    states: list[str] = []
     for rule, full in shown:
         if rule.window in _SECONDS:
             name = f'"{rule.unit}-{rule.window}"'

@@ -108,7 +108,8 @@ class CacheAware(Observing):
         """Where each worker stands, with what it costs to hand the prompt's cache over. Where others have requests here, the
         workers that all gateways agree on stand better; by how much is told by their numbers."""
         stands = self._standing.of(candidates, context.now)
-        gains, preferred = expected.gains, dict[int, float]()
+        gains = expected.gains
+        preferred: dict[int, float] = {}
         if context.role != "decode":
             self._agreed.note(max(gains), context.tokens)
             owners, tokens = self._owners(candidates, expected, context)

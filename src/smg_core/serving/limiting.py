@@ -270,7 +270,8 @@ class Limiting:
         price = self.price(asker) if self.counts_money else None
         money = None if price is None else price.cost(Usage(tokens, output))
         claims = plan.claims(Demand(1, tokens, output, tokens + output, 1, money or 0))
-        at, found = self.now, list[tuple[LimitRule, Fullness, int]]()
+        at = self.now
+        found: list[tuple[LimitRule, Fullness, int]] = []
         for claim, counter in zip(claims, self.counters.look(claims), strict=True):
             rule, now = claim.rule, in_window(claim.rule, at, self.settings.zone)
             wait = taken(rule, counter, claim.cost, now)[1]
@@ -377,7 +378,8 @@ class ActiveCharge:
         self._limiting, self._asked, self._lease, self._trace = limiting, asked, lease, trace
         self._admitted = admitted
         self._plan, self.at = limiting.plan(asked, asked.model), limiting.now
-        self._demand, self.claims = NO_DEMAND, list[LimitClaim]()
+        self._demand = NO_DEMAND
+        self.claims: list[LimitClaim] = []
         self._read = self._prompts_read = 0
         self._answer: HasUsage | None = None
 
@@ -463,7 +465,8 @@ class ActiveCharge:
 
     def _charge(self, demand: Demand, *, bounded: bool) -> None:
         self._demand = demand
-        claims, costs = list[LimitClaim](), list[int]()
+        claims: list[LimitClaim] = []
+        costs: list[int] = []
         for claim in self.claims:
             cost: int = getattr(demand, claim.rule.unit)
             if bounded and cost > claim.rule.capacity:

@@ -91,7 +91,7 @@ def test_a_picture_behind_the_same_words_begins_as_the_words_alone() -> None:
     assert all(key >= 1 << 63 for key in list(seen.prefix_keys)[4:])
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "routing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "routing-policies.md"
 
 
 def named_on_the_page(kind: type) -> set[str]:
