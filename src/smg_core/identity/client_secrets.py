@@ -84,7 +84,10 @@ class ClientSecrets:
         self._loaded = False
 
     async def __call__(self, head: Head) -> Caller | None:
-        credential = head.credential
+        try:
+            credential = head.credential
+        except AuthenticationFailed:  # another scheme, which an identity of the program's own may know
+            return None
         if credential is None or not credential.text.startswith(SECRET_PREFIX):
             return None
         if not self._loaded:

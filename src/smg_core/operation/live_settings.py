@@ -15,6 +15,7 @@ __all__ = ["LIVE", "NEEDS_RESTART", "differences", "with_values"]
 
 NOW = "at once"
 REQUESTS = "for new requests"
+SESSIONS = "for new sessions"
 POLICIES = "for new requests; policies forget what they knew of workers"
 JOINS = "for engines that join from then on"
 
@@ -41,6 +42,13 @@ LIVE: Mapping[str, str] = {
     "workers.most_in_flight": REQUESTS,
     "workers.most_waiting_tokens": REQUESTS,
     "workers.drain_s": NOW,
+    **{
+        f"realtime.{name}": SESSIONS
+        for name in (
+            *("session_s", "frame_bytes", "items", "kept_bytes", "responses", "transcriptions", "waiting_bytes"),
+            *("speech_model", "secret_s"),
+        )
+    },
     **{f"breaker.{name}": NOW for name in ("failures", "share", "window_s", "open_s", "probes", "rest_most_s")},
     **{
         f"timeouts.{name}": REQUESTS
