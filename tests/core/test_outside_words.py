@@ -212,7 +212,11 @@ OURS: dict[str, tuple[str, ...]] = {
         *("pipeline/pooled/gathering.py: worker.name", "pipeline/calls/streaming.py: worker.name"),
         *("models/onboarding.py: each.name", "models/onboarding.py: info.model", "models/onboarding.py: name"),
         *("models/onboarding.py: worker.name", "workers/worker.py: self.name", "middleware/chain.py: entry.name"),
-        *("middleware/storing.py: link.entry.name", "plugins/asgi_exchange.py: door.name"),
+        *(
+            "credentials/renewal/renewed.py: self.name",
+            "middleware/storing.py: link.entry.name",
+            "plugins/asgi_exchange.py: door.name",
+        ),
         *("tools/hosted.py: server.label", "history/sealing.py: name.decode(errors='replace')"),
         *("history/sealing.py: place", "history/sql/migrate.py: current"),
         "history/sql/migrate.py: MigrationContext.configure(connection, opts=self._options()).get_current_revision()",
@@ -232,6 +236,7 @@ OURS: dict[str, tuple[str, ...]] = {
         ),
         *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/grpc/h2/stream.py: what"),
         *("history/sql/failures.py: what", "history/sql/group_commit.py: why"),
+        "engines/vendors/bedrock/event_stream.py: why",
     ),
     "a sentence of ours that has known words alone already": (
         *("auth/tokens.py: detail", "engines/http/answer.py: detail", "middleware/chain.py: fault.reason"),

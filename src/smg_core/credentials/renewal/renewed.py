@@ -70,7 +70,8 @@ class Renewed(Generic[T]):
             await self._asked()
         held = self._held
         if held is None or self._clock.time() >= held.ends_at:
-            raise CredentialFailed(_NONE, detail=f"credential {self.name}: {self._why()}")
+            why = self._failure[1] if self._failure is not None else "closed"
+            raise CredentialFailed(_NONE, detail=f"credential {self.name}: {why}", said=why)
         return held.value
 
     async def _asked(self) -> None:
@@ -108,9 +109,6 @@ class Renewed(Generic[T]):
         """Whether the source has failed just now, and the old value is still good."""
         failure = self._failure
         return failure is not None and now < held.ends_at and self._clock.monotonic() - failure[0] < self._pause_s
-
-    def _why(self) -> str:
-        return self._failure[1] if self._failure is not None else "closed"
 
     def _begin(self) -> "asyncio.Task[None]":
         """The task that asks the source: the one that does so already, or a new one."""

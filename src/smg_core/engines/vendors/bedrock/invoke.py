@@ -87,7 +87,9 @@ class InvokeMessagesFormat:
         try:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise EngineGarbled("The provider's count of tokens cannot be read.", detail=str(error)) from None
+            raise EngineGarbled(
+                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+            ) from None
 
     def about(self, model: str) -> None:
         """None: what models are is told by another service, with other rights."""
