@@ -197,15 +197,16 @@ async def test_a_worker_that_others_do_not_reach_is_probed_and_has_half_its_weig
 ) -> None:
     houses = await fleet(stack, tmp_path)
     mine = next(iter(houses[0].gateway.registry))
-    for house in houses[1:]:
-        house.gateway.add_worker(WorkerSpec(mine.spec.url, "same")).failing = True
-    await eventually(lambda: mine.weight == 0.5)
+    theirs = [house.gateway.add_worker(WorkerSpec(mine.spec.url, "same")) for house in houses[1:]]
+
+    def told(*, failing: bool) -> float:
+        for worker in theirs:
+            worker.failing = failing  # again and again: each of their own probes finds it well
+        return mine.weight
+
+    await eventually(lambda: told(failing=True) == 0.5)
     assert mine.state == "ready"
-    for house in houses[1:]:
-        worker = house.gateway.registry.get("same")
-        assert worker is not None
-        worker.failing = False
-    await eventually(lambda: mine.weight == 1.0)
+    await eventually(lambda: told(failing=False) == 1.0)
 
 
 @pytest.mark.full

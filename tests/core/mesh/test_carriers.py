@@ -214,6 +214,7 @@ async def test_two_meshes_of_one_machine_do_not_hear_each_other(mesh: Mesh, stac
     _, ear_x = await stack.enter_async_context(linked(other, "x"))
     _, ear_y = await stack.enter_async_context(linked(others(mesh, a.place), "y"))
     await ear_a.event("came", "y")
+    await ear_y.event("came", "a")
     assert ear_x.events == []
     assert ear_y.events == [("came", "a")]
 
