@@ -94,6 +94,7 @@ class ValkeyLink:
         self._ears: Ears | None = None
         self._heartbeats: Heartbeats | None = None
         self._lost = False
+        self._over = False  # nothing more is read: the client may take a cancellation for a fault of the server
         self._places: dict[str, bytes] = {}
         self._placed = asyncio.Event()
         self.refused = 0
@@ -123,6 +124,7 @@ class ValkeyLink:
         try:
             yield
         finally:
+            self._over = True
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -169,7 +171,7 @@ class ValkeyLink:
 
     async def _beats(self) -> None:
         """Say that this member is there, and hear who else is."""
-        while self._heartbeats is not None:
+        while self._heartbeats is not None and not self._over:
             try:
                 await self._find_places()
                 await self._beat(self._heartbeats)
@@ -225,7 +227,7 @@ class ValkeyLink:
     async def _reads(self) -> None:
         """Read what is told."""
         await self._placed.wait()
-        while True:
+        while not self._over:
             try:
                 found: Any = await self._redis.xread(self._places, count=_READ, block=_BLOCK_MS)  # type: ignore[arg-type]
             except _FAULTS:
