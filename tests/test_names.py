@@ -9,6 +9,7 @@ in a `__main__`.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -147,3 +148,42 @@ def test_dialects_write_the_same_calls_and_every_program_has_a_start() -> None:
     assert not one_meaning({calls, "smg_core.pipeline.calls"})
     assert one_meaning({"smg_core.cli", "smg_parsers.__main__"})
     assert not one_meaning({"smg_core.cli", "smg_simulator.commands.demo"})
+
+
+_QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
+_NAME = re.compile(r"(?<![\w./\-'<@|=])[a-z]+(?:_[a-z]+)+(?![\w./(=:'])")
+
+
+def names_in_sentences(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """The names of our functions that stand as words in sentences of errors and logs: what a renaming leaves behind that does not
+    tell code from text."""
+    functions = {
+        each.name
+        for tree in trees.values()
+        for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    for module, tree in trees.items():
+        nodes = [*ast.walk(tree)]
+        docstrings = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+        for each in nodes:
+            if not isinstance(each, ast.Constant) or not isinstance(each.value, str) or id(each) in docstrings:
+                continue
+            text = each.value
+            if " " in text and text[:1].isupper():
+                yield from (f"{module}: {name}" for name in _NAME.findall(_QUOTED.sub("", text)) if name in functions)
+
+
+def test_no_sentence_has_the_name_of_a_function_as_a_word() -> None:
+    trees = {str(path.relative_to(SRC)): parsed(path) for path in SRC.rglob("*.py") if "_pb" not in path.parts}
+
+    assert [*names_in_sentences(trees)] == []
+
+
+def test_the_name_of_a_function_in_a_sentence_is_found_and_a_quoted_one_is_not() -> None:
+    source = (
+        'def not_for(path):\n    """What is not_for it."""\n    raise Error("The provider\'s filter not_for the request")\n'
+        "def again(): raise Error('The field `not_for` is `None`; see not_for(x) and its \"not_for\".')\n"
+    )
+
+    assert [*names_in_sentences({"a.py": ast.parse(source)})] == ["a.py: not_for"]

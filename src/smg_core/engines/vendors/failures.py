@@ -17,7 +17,7 @@ __all__ = [
 
 
 class ContentFiltered(InvalidRequest):
-    """The provider's filter of contents has not_for the prompt."""
+    """The provider's filter of contents has refused the prompt."""
 
     openai_code = "content_filter"
 

@@ -18,7 +18,7 @@ _Schema = Mapping[str, object]
 
 
 def without_keywords(schema: _Schema, refuses: Callable[[str, object], bool]) -> tuple[dict[str, object], bool]:
-    """`schema` without the keywords that `refuses` names, at any depth, and whether there were any. `oneOf`, where it is not_for,
+    """`schema` without the keywords that `refuses` names, at any depth, and whether there were any. `oneOf`, where it is refused,
     becomes `anyOf`, which says as much to a model."""
     kept: dict[str, object] = {}
     moved: dict[str, object] = {}

@@ -1,7 +1,7 @@
-"""Which fields of a request a format writes, and how all others are not_for by name.
+"""Which fields of a request a format writes, and how all others are refused by name.
 
-A field that is in none of a format's tables and is set to anything but its default is not_for by its path: so a field that the
-vocabulary gains later is not_for until somebody writes it, and never dropped. Pure. Above: the encoders. Below: the vocabulary.
+A field that is in none of a format's tables and is set to anything but its default is refused by its path: so a field that the
+vocabulary gains later is refused until somebody writes it, and never dropped. Pure. Above: the encoders. Below: the vocabulary.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """A `GenerationRequest` as the body of a Messages request.
 
-Decides how each field is written for one model; what cannot be is not_for by its path, and what is written otherwise is noted.
+Decides how each field is written for one model; what cannot be is refused by its path, and what is written otherwise is noted.
 Pure. Above: format. Below: turns, facts, the shared modules of providers, the vocabulary.
 """
 
@@ -366,7 +366,7 @@ def _format(
 
 
 def _limit_marks(body: ProviderJson, losses: Losses) -> None:
-    """Keep the last marks for the cache: more than the API takes are not_for by it."""
+    """Keep the last marks for the cache: more than the API takes are refused by it."""
     marked = [
         each
         for each in (*body.get("tools", ()), *body.get("system", ()), *_blocks(body["messages"]))
