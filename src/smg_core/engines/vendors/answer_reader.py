@@ -3,7 +3,8 @@
 Pure. Above: the decoders of answers. Below: sse, events.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -13,22 +14,20 @@ from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Usage
 from smg_core.sse import DataReader
 
-__all__ = ["ProviderAnswerReader"]
+__all__ = ["ProviderAnswerReader", "StreamReader"]
 
 E = TypeVar("E")
+P = TypeVar("P")
 
 
-class ProviderAnswerReader(Generic[E]):
-    """Reads one answer, as `engines.openai.asking.AnswerDecoder` has it. A subclass reads one event in `_event`, and says in
-    `_over` whether the stream may end here; `_decode` reads the JSON of an event."""
+class StreamReader(ABC, Generic[P]):
+    """Reads one answer that is a stream of pieces, as `engines.openai.asking.AnswerDecoder` has it. `pieces` cuts the bytes into
+    them; a subclass reads one in `_read`, and says in `_over` whether the stream may end here."""
 
-    _decode: Callable[[bytes], E]
-
-    def __init__(self, limits: EnginesConfig) -> None:
+    def __init__(self, pieces: Callable[[bytes], Iterable[P]]) -> None:
         self.done = False
         self.error: SmgError | None = None
-        self._limits = limits
-        self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
+        self._pieces = pieces
 
     @property
     def finished(self) -> bool:
@@ -41,21 +40,10 @@ class ProviderAnswerReader(Generic[E]):
         if self.done or self.error is not None:
             return events
         try:
-            for each in self._reader.feed(data):
+            for each in self._pieces(data):
                 self._read(each, events)
                 if self.done:
                     break
-        except SmgError as error:
-            events += self.fail(error)
-        return events
-
-    def event(self, data: bytes) -> list[Event]:
-        """The events of one event's data, of a provider that does not send them as a stream of text."""
-        events: list[Event] = []
-        if self.done or self.error is not None:
-            return events
-        try:
-            self._read(data, events)
         except SmgError as error:
             events += self.fail(error)
         return events
@@ -66,8 +54,7 @@ class ProviderAnswerReader(Generic[E]):
         if self.done or self.error is not None:
             return events
         try:
-            rest = self._reader.rest()
-            if rest is not None:
+            if (rest := self._rest()) is not None:
                 self._read(rest, events)
             if not self.done:
                 self._over(events)
@@ -90,20 +77,13 @@ class ProviderAnswerReader(Generic[E]):
         usage = self._usage()
         return [] if usage is None else [usage]
 
-    def _read(self, data: bytes, events: list[Event]) -> None:
-        if data.strip():
-            self._event(self._decoded(data), events)
+    @abstractmethod
+    def _read(self, piece: P, events: list[Event]) -> None:
+        """Append the events of one piece. Raises SmgError."""
 
-    def _decoded(self, data: bytes) -> E:
-        try:
-            return type(self)._decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise EngineGarbled(
-                "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
-            ) from None
-
-    def _event(self, event: E, events: list[Event]) -> None:
-        raise NotImplementedError("a subclass reads events")
+    def _rest(self) -> P | None:
+        """What the stream has left behind its last whole piece, where that may be one."""
+        return None
 
     def _object(self, body: bytes, events: list[Event]) -> None:
         raise EngineGarbled("The provider answered with one object where a stream was asked for.")
@@ -113,3 +93,44 @@ class ProviderAnswerReader(Generic[E]):
 
     def _usage(self) -> Usage | None:
         return None
+
+
+class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
+    """Reads one answer whose pieces are events in JSON. A subclass reads one in `_event`; `_decode` reads its JSON."""
+
+    _decode: Callable[[bytes], E]
+
+    def __init__(self, limits: EnginesConfig) -> None:
+        self._limits = limits
+        self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
+        super().__init__(self._reader.feed)
+
+    def event(self, data: bytes) -> list[Event]:
+        """The events of one event's data, of a provider that does not send them as a stream of text."""
+        events: list[Event] = []
+        if self.done or self.error is not None:
+            return events
+        try:
+            self._read(data, events)
+        except SmgError as error:
+            events += self.fail(error)
+        return events
+
+    def _rest(self) -> bytes | None:
+        return self._reader.rest()
+
+    def _read(self, piece: bytes, events: list[Event]) -> None:
+        if piece.strip():
+            self._event(self._decoded(piece), events)
+
+    def _decoded(self, data: bytes) -> E:
+        try:
+            return type(self)._decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise EngineGarbled(
+                "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
+            ) from None
+
+    @abstractmethod
+    def _event(self, event: E, events: list[Event]) -> None:
+        """Append our events of one event. Raises SmgError."""
