@@ -15,6 +15,7 @@ from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
 from smg_core.engines.vendors.provider_json import ProviderJson
+from smg_core.engines.vendors.talk import split_front, turns_of
 from smg_core.engines.vendors.wire_names import SentNames, wire_id
 from smg_core.engines.vendors.written_fields import WrittenFields
 from smg_core.request import (
@@ -61,25 +62,11 @@ class TurnWriter:
 
     def write(self, messages: Sequence[Message]) -> WrittenTurns:
         """All turns. Raises UnsupportedParameter and InvalidRequest naming the part that cannot be written."""
-        front = next(
-            (at for at, each in enumerate(messages) if each.role not in ("system", "developer")), len(messages)
-        )
+        front = split_front(messages)
         system = [block for at, each in enumerate(messages[:front]) for block in self._system(each, f"messages[{at}]")]
-        turns: list[ProviderJson] = []
-        for at, message in enumerate(messages[front:], front):
-            self.fields.check(message, f"messages[{at}]")
-            role = "assistant" if message.role == "assistant" else "user"
-            blocks = list(self._blocks(message, f"messages[{at}]"))
-            if not blocks:
-                continue
-            if turns and turns[-1]["role"] == role:
-                turns[-1]["content"] += blocks
-            else:
-                turns.append({"role": role, "content": blocks})
+        turns = turns_of(messages, front, self._blocks, PROVIDER)
         for turn in turns:
             turn["content"] = _results_first(turn["content"])
-        if turns and turns[0]["role"] == "assistant":
-            raise not_for(f"messages[{front}]", PROVIDER, "a talk begins with the user")
         return WrittenTurns(tuple(system), tuple(turns), _loop_thinks(turns))
 
     def _system(self, message: Message, at: str) -> Iterator[ProviderJson]:
@@ -91,6 +78,7 @@ class TurnWriter:
                 yield _text(part)
 
     def _blocks(self, message: Message, at: str) -> Iterator[ProviderJson]:
+        self.fields.check(message, at)
         if message.role in ("system", "developer"):
             self.losses.note("system_later", "a reminder in the user's turn")
             for each in self._system(message, at):

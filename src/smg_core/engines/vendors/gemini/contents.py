@@ -15,6 +15,7 @@ from smg_core.engines.vendors.gemini.facts import GeminiFacts
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
 from smg_core.engines.vendors.provider_json import ProviderJson
+from smg_core.engines.vendors.talk import split_front
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.engines.vendors.written_fields import WrittenFields
 from smg_core.request import (
@@ -60,9 +61,7 @@ class ContentWriter:
 
     def write(self, messages: Sequence[Message]) -> WrittenContents:
         """All turns. Raises UnsupportedParameter naming the part that cannot be written."""
-        front = next(
-            (at for at, each in enumerate(messages) if each.role not in ("system", "developer")), len(messages)
-        )
+        front = split_front(messages)
         system = [
             each for at, message in enumerate(messages[:front]) for each in self._system(message, f"messages[{at}]")
         ]
