@@ -62,21 +62,21 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 422, 478),
-    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 427, 470),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 524, 620),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 450, 520),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 424, 480),
+    "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 430, 475),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 530, 625),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 456, 525),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        485,
+        492,
         560,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        510,
+        516,
         615,
     ),
 }
