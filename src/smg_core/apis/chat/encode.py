@@ -379,7 +379,7 @@ class _Choice:
         return other
 
     def add(self, event: Event) -> None:
-        """Take in one event of this choice other than text; events that this API cannot express are ignored."""
+        """Take in one event of this choice but its text and its end. What this API cannot express is ignored."""
         match event:
             case SampledIds():
                 self.ids.extend(event.ids)
@@ -395,8 +395,6 @@ class _Choice:
                 self.hosted.take(event)
             case OpaqueBlock():
                 self.opaque.append(event)
-            case Finished():
-                self.finished = event
 
 
 class ChatWholeEncoder:

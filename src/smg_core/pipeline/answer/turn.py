@@ -90,9 +90,9 @@ class Turn(Struct, frozen=True):
 
 class _Choice:
     """One choice of a transcript. `blocks` are its parts in order, the last of which may be open; `carried`: some of them are
-    what a provider wants back."""
+    what a provider wants back. `text_ended` and `reasoning_ended` count the deltas that stand in blocks already."""
 
-    __slots__ = ("blocks", "calls", "carried", "reasoning", "text")
+    __slots__ = ("blocks", "calls", "carried", "reasoning", "reasoning_ended", "text", "text_ended")
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -100,6 +100,7 @@ class _Choice:
         self.calls: dict[int, tuple[ToolCallStart, list[str], bool]] = {}
         self.blocks: list[Part | ToolCallStart] = []
         self.carried = False
+        self.text_ended = self.reasoning_ended = 0
 
     def whole(self) -> TurnOutput:
         return TurnOutput(
@@ -119,16 +120,16 @@ class _Choice:
 
     def end_text(self) -> None:
         """The open text is complete."""
-        before = sum(len(each.text) for each in self.blocks if isinstance(each, Text))
-        if said := "".join(self.text)[before:]:
+        if said := "".join(self.text[self.text_ended :]):
             self.blocks.append(Text(said))
+        self.text_ended = len(self.text)
 
     def end_reasoning(self, event: ReasoningEnd) -> None:
         """The open reasoning is complete, with what a provider wants back of it."""
         self.carried = self.carried or event.carried
-        before = sum(len(each.text) for each in self.blocks if isinstance(each, Reasoning))
         seal = event.seal if event.carried else None
-        self.blocks.append(Reasoning("".join(self.reasoning)[before:], seal=seal))
+        self.blocks.append(Reasoning("".join(self.reasoning[self.reasoning_ended :]), seal=seal))
+        self.reasoning_ended = len(self.reasoning)
 
 
 class Transcript:

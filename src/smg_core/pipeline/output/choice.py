@@ -120,19 +120,22 @@ class ChoiceOutput:
         if self.plan.token_ids and output.ids:
             self._note_ids(output.ids, events)
         if self.parser is None or len(ids) < 2:
-            self._take(ids, output, events)
+            self._take(self.decoder.feed(ids) if ids else "", len(ids), output, events)
             return
         start = len(events)
         if self.stopper is None:
-            runs = self._read_runs(self.decoder.feed_each(ids), events)
+            texts = self.decoder.feed_each(ids)
+            # An end token: it is counted only where it completes a character.
+            silent = output.finish is not None and not texts[-1]
+            runs = self._read_runs(texts[:-1] if silent else texts, events)
             if output.finish is not None:
-                self._take((), output, events)
+                self._take("", int(silent), output, events)
             if runs == 1:
                 return
         else:
             last = self._all_but_last(self.stopper, ids, output, events)
             if not self.finished:
-                self._take(last, output, events)
+                self._take(self.decoder.feed(last), len(last), output, events)
         events[start:] = joined_deltas(events[start:])
 
     def take_one(self, ids: Sequence[int], events: list[Event]) -> None:
@@ -156,21 +159,21 @@ class ChoiceOutput:
             self.unread.append((text, len(ids), ()))
             self._pieces(self.parser.feed(text) if kind is None else (kind(text),), events)
 
-    def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
-        """Take the last tokens of an output, and its finish."""
-        text, matched = self.decoder.feed(ids) if ids else "", None
+    def _take(self, text: str, tokens: int, output: EngineOutput, events: list[Event]) -> None:
+        """Take the text of the last tokens of an output, and its finish."""
+        matched = None
         if self.stopper is not None:
             text, matched = self.stopper.feed(text)
         if matched is None and (output.finish is None or output.finish == "error"):
             if text or self.parser is not None:
-                self._emit(text, len(ids), events)
+                self._emit(text, tokens, events)
             if output.finish is not None:
                 raise EngineFailed("The engine failed while generating.")
             return
         if matched is None:
             text, matched = self._flush(text)
         if text:
-            self._emit(text, len(ids), events)
+            self._emit(text, tokens, events)
         self._finish(output, matched, events)
 
     def _all_but_last(

@@ -1,5 +1,6 @@
 """What a turn has said, put together from its events."""
 
+import sys
 from itertools import pairwise
 
 import pytest
@@ -64,6 +65,26 @@ def test_a_call_has_its_number_its_id_and_its_name() -> None:
 
     transcript.add([ToolCallEnd(0, 4), Finished(0, "tool_calls")])
     assert transcript.outputs()[0].calls == (CalledTool(4, "c4", "f", '{"a":1}', complete=True),)
+
+
+def test_a_block_that_ends_costs_as_much_behind_a_thousand_others_as_behind_none() -> None:
+    transcript = Transcript()
+    block: list[Event] = [TextDelta(0, "a"), TextEnd(0), ReasoningDelta(0, "b"), ReasoningEnd(0)]
+
+    def calls() -> int:
+        seen: list[str] = []
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, arg: seen.append(event))
+        try:
+            transcript.add(block)
+        finally:
+            sys.setprofile(before)
+        return len(seen)
+
+    calls()
+    first = calls()
+    transcript.add(block * 1000)
+    assert calls() == first
 
 
 def test_what_was_not_kept_cannot_be_read_and_a_choice_that_said_nothing_is_empty() -> None:

@@ -401,6 +401,20 @@ def test_reasoning_counts_the_same_tokens_whole_and_streamed(cuts: list[int], sa
     assert abs(usage.reasoning_tokens - len(ids_of(thought))) <= 1
 
 
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_a_silent_end_token_behind_reasoning_that_is_held_back_is_counted_the_same(size: int) -> None:
+    end = tokenizer().token_id("<|im_end|>")
+    assert end is not None
+    assert not tokenizer().decode([end])
+    ids = [*ids_of("<think>cut <"), end]
+    pieces = [ids[at : at + size] for at in range(0, len(ids), size)]
+    outputs = [*(EngineOutput(ids=piece) for piece in pieces[:-1]), EngineOutput(ids=pieces[-1], finish="length")]
+    usage = run(plan(parser=hermes), outputs)[-1]
+
+    assert isinstance(usage, Usage)
+    assert usage.reasoning_tokens == len(ids_of("cut <"))
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_white_space_alone_beside_reasoning_or_calls_is_no_content(size: int) -> None:
     ids = ids_of(THOUGHT)

@@ -42,6 +42,7 @@ class Sender:
             and size <= min(limit, self._window, stream.send_window)
         ):
             self._window -= size  # a call whose request is two frames, as nearly all are
+            stream.send_window -= size
             out.append(
                 b"".join(
                     (

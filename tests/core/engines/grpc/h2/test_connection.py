@@ -206,6 +206,14 @@ def test_a_large_body_is_made_ready_a_bite_at_a_time() -> None:
     assert len(sent_bodies(server)[1][0]) < 300_000
 
 
+@pytest.mark.parametrize("size", [10, 40_000])
+def test_a_peer_may_give_back_what_a_request_has_used_of_the_widest_window(size: int) -> None:
+    server = Server(None, (4, 2**31 - 1))
+    stream, sink = server.call(content=bytes(size))
+    server.say(frame(UPDATE, stream=stream.id, payload=u32(size + 5)))
+    assert (sink.ended, resets(server)) == ([], [])
+
+
 @pytest.mark.parametrize("increment", [0, 2**31 - 1])
 def test_a_window_update_out_of_range_ends_its_stream(increment: int) -> None:
     server, stream, sink = open_call()
