@@ -25,6 +25,7 @@ from smg_core.limits.rules import read_rules
 from smg_core.limits.shared import SharedCounters
 from smg_core.limits.store import StoreCounters, StoreTerms
 from smg_core.machine.shared_block import SharedBlock
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest, Sampling
 from smg_core.serving.limiting import Counters, Limited, Limiting
 from smg_core.wire.settings import LimitsConfig
@@ -49,7 +50,7 @@ def limiting(counters: Counters) -> Limiting:
 
 def whole(limits: Limiting) -> Callable[[], object]:
     """One request: admitted, and settled at its end."""
-    among, trace = Population(), limits.account(0.0, SilentObserver())
+    among, trace = Population(), Trace(0.0, SilentObserver())
 
     def once() -> None:
         lease = RequestLease(among, CALLER, "generation", 400)
@@ -61,7 +62,7 @@ def whole(limits: Limiting) -> Callable[[], object]:
 
 def told(limits: Limiting) -> Callable[[], object]:
     """The same, with the headers of its answer."""
-    among, trace = Population(), limits.account(0.0, SilentObserver())
+    among, trace = Population(), Trace(0.0, SilentObserver())
 
     def once() -> None:
         lease = RequestLease(among, CALLER, "generation", 400)
@@ -95,7 +96,7 @@ async def over_valkey(url: str, repeat: int) -> float:
 
     async def once() -> None:
         lease = RequestLease(Population(), CALLER, "generation", 400)
-        waiting = limits.begin_generation(REQUEST, 1, lease, limits.account(0.0, SilentObserver()), None, [])
+        waiting = limits.begin_generation(REQUEST, 1, lease, Trace(0.0, SilentObserver()), None, [])
         if waiting is not None:
             await waiting
         lease.settle(USAGE)

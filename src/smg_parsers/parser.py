@@ -168,7 +168,7 @@ class Parser:
             undecided=undecided_limit,
             strict=strict,
             surplus=tables.value_ends,
-            openers=tuple(marker for marker in tables.calls if marker not in tables.doubtful),
+            openers=tables.openers,
             closers=tables.closers,
         )
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets

@@ -8,6 +8,7 @@ allowed origins may. Pure. Above: app.app and processes.serve.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -21,6 +22,7 @@ _NEED_PREFLIGHT = ("authorization", "x-api-key", "x-goog-api-key")
 READS_ONLY = ("GET", "HEAD", "OPTIONS")
 
 
+@lru_cache(maxsize=64)
 def is_loopback(address: str) -> bool:
     """Whether the address can be reached only from this machine."""
     return address in ("localhost", "::1") or address.startswith("127.")

@@ -153,7 +153,10 @@ class Decisions:
         has_rows = len(pick.scores) or len(pick.matched) or len(pick.bases) or len(pick.stale) or pick.parts
         if has_rows or len(pick.why) > LONGEST_WHY:
             pick = _frozen(pick)
-        noted = _Noted(_records(candidates), pick, policy, attempt, at)
+        are_records = type(candidates[0]) is CandidateRecord and type(candidates[-1]) is CandidateRecord
+        # those that a gateway shows to its policies are records already, all of them
+        records = tuple(candidates) if are_records else tuple(map(_record, candidates))
+        noted = _Noted(records, pick, policy, attempt, at)  # type: ignore[arg-type]
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         texts = (context.text, context.cache_key or "", context.cache_salt or "")
         size += _TOKEN_BYTES * context.input_ids.size + _CHARACTER_BYTES * sum(map(len, texts))
@@ -221,13 +224,6 @@ def _decision(noted: _Noted, context: RoutingContext) -> RoutingDecision:
         parts=pick.parts,
         stale=tuple([None if age is None else float(age) for age in pick.stale]),
     )
-
-
-def _records(candidates: Sequence[Candidate]) -> tuple[CandidateRecord, ...]:
-    """The candidates as they are now. Those that a gateway shows to its policies are records already, all of them."""
-    if type(candidates[0]) is CandidateRecord and type(candidates[-1]) is CandidateRecord:
-        return tuple(candidates)  # type: ignore[arg-type]
-    return tuple(map(_record, candidates))
 
 
 def _record(candidate: Candidate) -> CandidateRecord:

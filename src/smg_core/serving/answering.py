@@ -63,7 +63,7 @@ def answer_to(
     created = int(services.clock.time())
     admitted = services.clock.monotonic()
     trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started, admitted))
-    head = _head(exchange, decoded, services, api)
+    head = names_of(exchange, services, api, getattr(decoded, "not_offered", ()))
     prompts = 1 if api.parts is None else api.parts.count(decoded)
     explained = services.live.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -119,24 +119,20 @@ def _lossy(losses: Mapping[str, str]) -> Header:
     return LOSSY, told[:_LONGEST_LOSSES].encode("ascii", "replace")
 
 
-def _head(exchange: Exchange, decoded: D, services: Services, api: Api[D]) -> list[Header]:
-    """The headers of an answer that are known before it begins: those that name the request, and one with the tools that the
-    model is not offered, if there are any."""
-    head = names_of(exchange, services, api)
-    if left_out := getattr(decoded, "not_offered", ()):
-        head.append(not_offered_header(left_out))
-    return head
-
-
 def not_offered_header(kinds: Sequence[str]) -> Header:
     """The header that names the types of tools that the model is not offered."""
     return NOT_OFFERED, _in_a_header(", ".join(kinds))
 
 
-def names_of(exchange: Exchange, services: Services, api: Api[D]) -> list[Header]:
-    """The headers that name the request."""
-    usual = services.request_ids.header(exchange.name)
-    return [usual] if api.id_header is None else [usual, (api.id_header, exchange.request_id.encode())]
+def names_of(exchange: Exchange, services: Services, api: Api[D], not_offered: Sequence[str] = ()) -> list[Header]:
+    """The headers of an answer that are known before it begins: those that name the request, and one with the types of the tools
+    that the model is not offered, if there are any."""
+    head = [services.request_ids.header(exchange.name)]
+    if api.id_header is not None:
+        head.append((api.id_header, exchange.request_id.encode()))
+    if not_offered:
+        head.append(not_offered_header(not_offered))
+    return head
 
 
 def _streamed(

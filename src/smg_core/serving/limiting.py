@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
-from smg_core.hooks import BudgetLow, EncodeDone, FellBack, Moment, Observer
+from smg_core.hooks import BudgetLow
 from smg_core.lease import HasUsage, RequestLease
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
@@ -26,13 +26,11 @@ from smg_core.limits.prices import Price, Prices
 from smg_core.limits.rules import Asker, LimitRule
 from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
-from smg_core.observability.trace_context import Propagation
-from smg_core.observability.tracing.content import TracedContent
-from smg_core.pipeline.answer.trace import NOTED, Trace
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["ChargedTrace", "Counters", "Limited", "Limiting"]
+__all__ = ["Counters", "Limited", "Limiting"]
 
 _Header = tuple[bytes, bytes]
 
@@ -123,17 +121,6 @@ class Limiting:
         self._by_user = any(rule.user or "user" in rule.per for rule in rules)
         self._plans.clear()
 
-    def account(
-        self,
-        started: float,
-        observer: Observer,
-        client_id: str = "",
-        propagation: Propagation | None = None,
-        content: TracedContent | None = None,
-    ) -> "ChargedTrace":
-        """The account of a request that may be charged."""
-        return ChargedTrace(started, observer, client_id, propagation, content)
-
     @property
     def now(self) -> Instant:
         """The time by which is counted."""
@@ -190,8 +177,7 @@ class Limiting:
         if refusal is not None:
             raise self.error(refusal)
         lease.charge = charge
-        if isinstance(trace, ChargedTrace):
-            trace.charge = charge
+        trace.charge = charge
 
     def resume(
         self, request: GenerationRequest, lease: RequestLease, trace: Trace, answer: HasUsage
@@ -216,8 +202,7 @@ class Limiting:
     @staticmethod
     def _hold(charge: "ActiveCharge", lease: RequestLease, trace: Trace) -> None:
         lease.charge = charge
-        if isinstance(trace, ChargedTrace):
-            trace.charge = charge
+        trace.charge = charge
 
     def refusal_of(self, error: SmgError, lease: RequestLease) -> SmgError:
         """The error that a client is told whose body could not be read. That counts as a request too, so that who sends nothing
@@ -331,37 +316,6 @@ class Limiting:
         self._looking = bool(self._coming)
         if self._looking:
             self._call_later(_LOOK_S, self._look)
-
-
-class ChargedTrace(Trace):
-    """The account of a request that is charged: it hears what its prompt has come to, and which model answers instead."""
-
-    __slots__ = ("charge",)
-
-    def __init__(
-        self,
-        started: float,
-        observer: Observer,
-        client_id: str = "",
-        propagation: Propagation | None = None,
-        content: TracedContent | None = None,
-    ) -> None:
-        super().__init__(started, observer, client_id, propagation, content)
-        self.charge: ActiveCharge | None = None
-
-    def report(self, moment: Moment) -> None:
-        kind, charge = type(moment), self.charge  # as in `Trace`, without another call for each moment
-        self.moments.append(moment)
-        if kind in NOTED:
-            self._note(moment)
-        for report in self._reporters[kind]:
-            report(moment)
-        if charge is not None:
-            if isinstance(moment, EncodeDone):
-                if moment.prompt_tokens:  # another server that counts them itself leaves none
-                    charge.read(moment.prompt_tokens)
-            elif isinstance(moment, FellBack):
-                charge.go_on_with(moment.to)
 
 
 class ActiveCharge:

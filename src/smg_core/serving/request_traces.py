@@ -27,12 +27,11 @@ def observer_of(services: Services) -> Observer:
 
 def account_of(exchange: Exchange, services: Services, observer: Observer) -> Trace:
     """The account of a request that begins now."""
-    request, started, limiting = exchange.traced, services.clock.monotonic(), services.live.limiting
-    make = Trace if limiting is None else limiting.account
+    request, started = exchange.traced, services.clock.monotonic()
     if request is None:
         named = "traceparent" in exchange.headers
-        return make(started, observer, exchange.client_id, passed_on(exchange.headers) if named else None)
-    trace = make(started, observer, exchange.client_id, request, request.content)
+        return Trace(started, observer, exchange.client_id, passed_on(exchange.headers) if named else None)
+    trace = Trace(started, observer, exchange.client_id, request, request.content)
     request.moments = trace.moments
     return trace
 
@@ -59,14 +58,13 @@ def account_of_run(
 ) -> tuple[Trace, TracedRequest | None]:
     """The account of a run in the background that begins now, and its trace: that of the request that asked for it at
     `created_at`, in seconds since the epoch."""
-    now, limiting = services.clock.monotonic(), services.live.limiting
-    make = Trace if limiting is None else limiting.account
+    now = services.clock.monotonic()
     if services.tracing is None:
-        return make(now, observer), None
+        return Trace(now, observer), None
     waited = max(0.0, services.clock.time() - created_at)
     begun = services.tracing.tracer.begin(generation.headers, now - waited, "consumer", f"background {api}", ours=True)
     begun.asks(generation)
-    trace = make(now, observer, propagation=begun, content=begun.content)
+    trace = Trace(now, observer, propagation=begun, content=begun.content)
     begun.moments = trace.moments
     return trace, begun
 

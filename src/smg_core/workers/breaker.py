@@ -182,7 +182,7 @@ class Breakers:
                 breaker.ended(error, now)
         else:
             breaker.ended(error, now)
-            if not breaker.quiet:
+            if error is not None and not breaker.quiet:
                 self._note(key, breaker)
                 self._tell(key, breaker.standing)
         return breaker.state if breaker.state != before else None

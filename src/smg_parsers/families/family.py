@@ -33,10 +33,10 @@ class Tables:
     been closed, and the same if no text came before that call. `quiet` are the same sets without calls, for requests
     without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
     close calls. `unwrapped` are the tags of calls that may stand in prose, and whether they count at a line's beginning only.
-    `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations.
-    `cites` says whether the answer may hold citations. `fenceable` are those of `calls` behind which a code fence may stand
-    around the calls. `value_ends` are the tags that close a value of tagged calls: one behind calls that are closed says that a
-    value quoted them.
+    `doubtful` are these and all other markers that do not say alone that a call begins: brackets, words, fences, citations;
+    `openers` are the others. `cites` says whether the answer may hold citations. `fenceable` are those of `calls` behind which
+    a code fence may stand around the calls. `value_ends` are the tags that close a value of tagged calls: one behind calls that
+    are closed says that a value quoted them.
     """
 
     __slots__ = (
@@ -45,6 +45,7 @@ class Tables:
         "closers",
         "doubtful",
         "fenceable",
+        "openers",
         "quiet",
         "roles",
         "sets",
@@ -79,6 +80,7 @@ class Tables:
             or isinstance(spec, CitationMarks)
             or _OF_PROSE.match(marker)
         )
+        self.openers = tuple(marker for marker in self.calls if marker not in self.doubtful)
         self.fenceable = frozenset(
             marker
             for marker, spec in self.calls.items()

@@ -12,8 +12,9 @@ from smg_core.lease import Population, RequestLease
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters
 from smg_core.limits.rules import Asker, read_rules
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest, Sampling
-from smg_core.serving.limiting import ChargedTrace, Limiting
+from smg_core.serving.limiting import Limiting
 from smg_core.testing import FakeClock
 from smg_core.wire.settings import LimitsConfig
 
@@ -39,7 +40,7 @@ class Sent:
     """One request, and its parts that the gateway holds."""
 
     lease: RequestLease
-    trace: ChargedTrace
+    trace: Trace
     answer: Coming
     model: str
 
@@ -55,7 +56,7 @@ def limiting(clock: FakeClock, cached_weight: float = 1.0) -> Limiting:
 
 def begin(limits: Limiting, model: str, bound: int | None, size: int) -> Sent:
     request = GenerationRequest("r", model, sampling=Sampling(max_tokens=bound), caller=CALLER)
-    trace = limits.account(0.0, SilentObserver())
+    trace = Trace(0.0, SilentObserver())
     lease = RequestLease(Population(), CALLER, "generation", size)
     limits.begin_generation(request, 1, lease, trace, "openai", [])
     sent = Sent(lease, trace, Coming(), model)

@@ -245,10 +245,6 @@ class Answer:
     async def _end(self, events: Sequence[Event]) -> None:
         raise AssertionError("a subclass ends")
 
-    def _wait(self) -> Awaitable[None]:
-        self._waiter = asyncio.get_running_loop().create_future()
-        return self._waiter
-
     def tell(self, events: Sequence[Event]) -> None:
         """Events of the flow itself, between two attempts; they leave with the next write."""
         raise AssertionError("a subclass tells")
@@ -370,7 +366,8 @@ class StreamedAnswer(Answer):
                 if attempt.paused and self.unwritten <= self._high_water:
                     attempt.resume()
             else:
-                await self._wait()
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
 
     async def flush(self) -> None:
         certain = self._attempt is None or self._attempt.state != "failed" or self.state == "committed"
@@ -423,18 +420,19 @@ class StreamedAnswer(Answer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        self._put_end(self._opened(events))
+        self._put_end(events if self._started else self._opened(events))
         self.state = "over"
         await self._write_out(last=True)
 
     def _put_end(self, events: Sequence[Event]) -> None:
         """Put the last events behind the others. Raises the fault of an encoder, but not where they tell of a failure already."""
         try:
-            with self._encoding():
-                self._put(self._encoder.encode(events))
-        except ReadingFailed:
+            self._put(self._encoder.encode(events))
+        except Exception as fault:
             if not isinstance(events[-1], Failed):
-                raise
+                if isinstance(fault, SmgError):
+                    raise
+                raise _unread(fault, self._attempt) from fault
             self._encoder = self._make_encoder()  # the one before was broken off in the midst of something
             self._encoder.start()
             self._put(self._encoder.encode(events))
@@ -517,7 +515,8 @@ class WholeAnswer(Answer):
 
     async def carry(self, attempt: AnyAttempt) -> None:
         while attempt.state == "running":
-            await self._wait()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
 
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state != "open":
@@ -539,6 +538,9 @@ class WholeAnswer(Answer):
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state == "open" and events:
-            self._keep(self._opened(events))
-        if over:
-            self._wake()
+            self._encoder.add(events if self._started else self._opened(events))
+        waiter = self._waiter
+        if over and waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)

@@ -4,6 +4,7 @@
 belong to the request whatever comes of it. Above: hedging, serving.shadowing. Below: answer, trace.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from smg_core.events import Event
@@ -45,7 +46,8 @@ class AsideAnswer(Answer):
 
     async def carry(self, attempt: AnyAttempt) -> None:
         while not attempt.over:
-            await self._wait()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
 
     async def _end(self, events: Sequence[Event]) -> None:
         self.state = "over"

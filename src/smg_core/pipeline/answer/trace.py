@@ -6,11 +6,12 @@ Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
+    FellBack,
     FirstToken,
     FormatViolation,
     Hedged,
@@ -29,7 +30,7 @@ from smg_core.observability.tracing.content import TracedContent
 from smg_core.pipeline.prompt.documents import DocumentTexts
 from smg_core.pipeline.prompt.prompted import Prompted
 
-__all__ = ["NOTED", "Trace"]
+__all__ = ["Trace"]
 
 M = TypeVar("M")
 
@@ -51,16 +52,22 @@ _WHOLE = "generate"
 
 _LAST = frozenset({"first_token", _WHOLE})
 
-NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
-"""The moments that are needed for every request, and are noted when they are reported."""
-
-
 _NOTHING = Outgoing()
 _NO_LOSSES: Mapping[str, str] = {}
 
 
 def _nothing() -> Outgoing:
     return _NOTHING
+
+
+class Charge(Protocol):
+    """What a request takes of its limits: it hears what the prompt has come to, and which model answers instead."""
+
+    def read(self, tokens: int) -> None:
+        """A prompt of the request has so many tokens. Raises what refuses it."""
+
+    def go_on_with(self, model: str) -> None:
+        """Another model answers instead. Raises what refuses it."""
 
 
 class Trace:
@@ -76,6 +83,7 @@ class Trace:
     __slots__ = (
         "_reporters",
         "attempts",
+        "charge",
         "client_id",
         "content",
         "documents",
@@ -108,6 +116,7 @@ class Trace:
         self.documents: DocumentTexts | None = None
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None
+        self.charge: Charge | None = None
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
@@ -117,21 +126,7 @@ class Trace:
         self._reporters: Mapping[type, tuple[Reporter, ...]] = observers.reporters
 
     def report(self, moment: Moment) -> None:
-        kind = type(moment)
         self.moments.append(moment)
-        if kind in NOTED:
-            self._note(moment)
-        for report in self._reporters[kind]:
-            report(moment)
-
-    def note_beside(self, moment: AttemptEnded) -> None:
-        """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
-        self.moments.append(moment)
-        self.attempts += 1
-        for report in self._reporters[AttemptEnded]:
-            report(moment)
-
-    def _note(self, moment: Moment) -> None:
         if isinstance(moment, FirstToken):
             self.first = moment
         elif isinstance(moment, AttemptEnded):
@@ -140,8 +135,26 @@ class Trace:
             self.attempts += 1
         elif isinstance(moment, RequestStarted):
             self.stream = moment.stream
-        else:
+        elif isinstance(moment, FormatViolation):
             self.violations += 1
+        for report in self._reporters[type(moment)]:
+            report(moment)
+        if self.charge is not None:
+            self._tell(self.charge, moment)
+
+    def _tell(self, charge: "Charge", moment: Moment) -> None:
+        if isinstance(moment, EncodeDone):
+            if moment.prompt_tokens:  # another server that counts them itself leaves none
+                charge.read(moment.prompt_tokens)
+        elif isinstance(moment, FellBack):
+            charge.go_on_with(moment.to)
+
+    def note_beside(self, moment: AttemptEnded) -> None:
+        """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
+        self.moments.append(moment)
+        self.attempts += 1
+        for report in self._reporters[AttemptEnded]:
+            report(moment)
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

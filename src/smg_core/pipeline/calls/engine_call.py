@@ -78,10 +78,10 @@ class EngineCall:
         receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
         def on_first() -> None:
-            if self.place is not None:
-                self.place.prompt_read()
             if not self._fit.request.stream:
                 return  # the first output is the whole of it: the time says how long the answer took
+            if self.place is not None:
+                self.place.prompt_read()
             at = now()
             self.first_seconds = at - self.began
             if run.trace.first is None:

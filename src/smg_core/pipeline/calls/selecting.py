@@ -7,6 +7,7 @@ fit, routing, workers.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -30,6 +31,9 @@ from smg_core.workers.worker import Worker, WorkerRole
 __all__ = ["Selecting", "able"]
 
 _APART = DisaggregationConfig()
+
+
+_RECORD = attrgetter("record")
 
 
 class Selecting:
@@ -293,7 +297,7 @@ class Selecting:
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
         ranks_tripped = self._registry.breakers.ranks_tripped
-        seen = tuple([self._shown(each, now) if ranks_tripped else each.record for each in candidates])
+        seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else map(_RECORD, candidates))
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = worker.spec.rank  # of a worker that is one rank

@@ -65,7 +65,9 @@ class OutputProcessor:
         self.strict: frozenset[str] | None = plan.strict
         engine_choices = plan.choices // plan.copies
         self._kept = KeptIds(engine_choices) if keep_ids else None
-        self._choices = [ChoiceOutput(index, plan, first_call) for index in range(plan.choices)]
+        self._choices = [ChoiceOutput(0, plan, first_call)]
+        if plan.choices > 1:
+            self._choices += [ChoiceOutput(index, plan, first_call) for index in range(1, plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
         self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
@@ -129,7 +131,10 @@ class OutputProcessor:
             for output in outputs:
                 if output.text:
                     output = with_all_ids(output, self._plan.tokenizer)
-                if (output.prompt_tokens or output.cached_tokens) and not self._resumed:
+                prompt, cached = output.prompt_tokens, output.cached_tokens
+                if ((prompt and prompt != self.prompt_tokens) or (cached and cached != self.cached_tokens)) and (
+                    not self._resumed
+                ):
                     self._count_prompt(output)
                 alone = self._alone
                 if (

@@ -78,7 +78,7 @@ def respond_with_tools(
 ) -> Flow[object]:
     """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
     for `looped`."""
-    if not has_hosted_tools(request):
+    if not request.tools or not has_hosted_tools(request):
         return respond(request, terms)
     if not request.generate:
         return _rehearsed(request, terms)

@@ -10,6 +10,7 @@ The servicers differ in what they repeat; `engines.codecs.decoding` has the one 
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import attrgetter
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
@@ -99,30 +100,50 @@ class VllmCodec:
 
 
 def _sampling(asked: Sampling, constraint: Constraint | None) -> pb.SamplingParams:
-    out = pb.SamplingParams(skip_special_tokens=asked.skip_special_tokens)
-    if asked.temperature is not None:
-        out.temperature = float32("sampling.temperature", asked.temperature)
-    if asked.max_tokens is not None:
-        out.max_tokens = uint32("sampling.max_tokens", asked.max_tokens)
-    if asked.top_p is not None:
-        out.top_p = nonzero("sampling.top_p", asked.top_p)
-    if (
-        asked.top_k is not None and asked.top_k != -1
-    ):  # -1 and 0 both mean "all tokens", which is what 0 on the wire means
-        out.top_k = uint32("sampling.top_k", asked.top_k)
-    if asked.repetition_penalty is not None:
-        out.repetition_penalty = nonzero("sampling.repetition_penalty", asked.repetition_penalty)
-    if asked.min_tokens:
-        out.min_tokens = uint32("sampling.min_tokens", asked.min_tokens)
-    if asked.n != 1:
-        out.n = positive("sampling.n", asked.n)
-    if _RARE(asked) != _UNUSED:
-        _rare_sampling(out, asked)
+    """The message of what is asked. Who fills it in further copies it: one of the usual fields alone is made once."""
+    usual = _usual_sampling(*_USUAL(asked))
+    if constraint is None and _RARE(asked) == _UNUSED:
+        return usual
+    out = pb.SamplingParams()
+    out.CopyFrom(usual)
+    _rare_sampling(out, asked)
     if constraint is not None:
         _constrain(out, constraint)
     return out
 
 
+@lru_cache(maxsize=256)
+def _usual_sampling(
+    skip_special_tokens: bool,
+    temperature: float | None,
+    max_tokens: int | None,
+    top_p: float | None,
+    top_k: int | None,
+    repetition_penalty: float | None,
+    min_tokens: int,
+    n: int,
+) -> pb.SamplingParams:
+    out = pb.SamplingParams(skip_special_tokens=skip_special_tokens)
+    if temperature is not None:
+        out.temperature = float32("sampling.temperature", temperature)
+    if max_tokens is not None:
+        out.max_tokens = uint32("sampling.max_tokens", max_tokens)
+    if top_p is not None:
+        out.top_p = nonzero("sampling.top_p", top_p)
+    if top_k is not None and top_k != -1:  # -1 and 0 both mean "all tokens", which is what 0 on the wire means
+        out.top_k = uint32("sampling.top_k", top_k)
+    if repetition_penalty is not None:
+        out.repetition_penalty = nonzero("sampling.repetition_penalty", repetition_penalty)
+    if min_tokens:
+        out.min_tokens = uint32("sampling.min_tokens", min_tokens)
+    if n != 1:
+        out.n = positive("sampling.n", n)
+    return out
+
+
+_USUAL = attrgetter(
+    *("skip_special_tokens", "temperature", "max_tokens", "top_p", "top_k", "repetition_penalty", "min_tokens", "n")
+)
 _RARE = attrgetter(
     *("min_p", "frequency_penalty", "presence_penalty", "seed", "stop", "stop_token_ids", "ignore_eos", "include_stop"),
     *("logprobs", "prompt_logprobs", "logit_bias"),
