@@ -32,6 +32,8 @@ _SLASH = "\0"
 _VALUE = re.compile(r"\{([a-z_]+)(:path)?\}")
 _GROUPED_BY = 2
 _NO_VALUES: Mapping[str, str] = {}
+_RECENT_LENGTH = 256
+"""Characters of a path that is kept to be found again."""
 
 
 @attrs.frozen
@@ -70,9 +72,12 @@ class _Pattern(Generic[T]):
 
 
 class Routes(Generic[T]):
-    """A table of routes. Raises ValueError where two of them are for the same method and the same paths."""
+    """A table of routes. Raises ValueError where two of them are for the same method and the same paths. Of the paths that match
+    a pattern, as those that name a model do, `most_recent` at most are found again without a search."""
 
-    def __init__(self, routes: Iterable[Route[T]]) -> None:
+    def __init__(self, routes: Iterable[Route[T]], most_recent: int = 256) -> None:
+        self._most_recent = most_recent
+        self._recent: dict[tuple[str, str, bytes], Match[T]] = {}
         self._exact: dict[str, dict[str, Match[T]]] = {}
         self._groups: dict[tuple[str, ...], list[_Pattern[T]]] = {}
         by_pattern: dict[str, dict[str, T]] = {}
@@ -97,9 +102,18 @@ class Routes(Generic[T]):
         exact = self._at(path, raw_path) if raw_path else self._exact.get(path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
-        path, raw_path = _without_last_slash(path, raw_path)
-        found = self._find(method, path, raw_path)
-        return self._find("GET", path, raw_path) if found is None and method == "HEAD" else found
+        asked = method, path, raw_path
+        found = self._recent.get(asked)
+        if found is None:
+            path, raw_path = _without_last_slash(path, raw_path)
+            found = self._find(method, path, raw_path)
+            if found is None and method == "HEAD":
+                found = self._find("GET", path, raw_path)
+            if found is not None and len(path) <= _RECENT_LENGTH:
+                if len(self._recent) >= self._most_recent:
+                    self._recent.clear()
+                self._recent[asked] = found
+        return found
 
     def _find(self, method: str, path: str, raw_path: bytes) -> Match[T] | None:
         exact = self._at(path, raw_path)

@@ -19,7 +19,7 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.answer.transformed_answer import streamed_answer, whole_answer
 from smg_core.pipeline.flow.together import StreamedParts, WholeParts
 from smg_core.request import GenerationRequest
-from smg_core.serving.api import Api
+from smg_core.serving.api import Api, Memory
 from smg_core.serving.explain import explanation
 from smg_core.serving.services import Services
 from smg_core.wire.base import Decoded
@@ -56,9 +56,16 @@ async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awai
 
 
 def answer_to(
-    exchange: Exchange, decoded: D, trace: Trace, services: Services, api: Api[D], keep_alive: StreamKeepAlive
+    exchange: Exchange,
+    decoded: D,
+    trace: Trace,
+    services: Services,
+    api: Api[D],
+    keep_alive: StreamKeepAlive,
+    memory: Memory[D] | None = None,
 ) -> Answer:
-    """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
+    """The client's side of an admitted request: its encoder, and how its bytes leave. `memory` keeps the answer, None where
+    nothing is to be kept. Tells that the request has started."""
     request = decoded.generation
     created = int(services.clock.time())
     admitted = services.clock.monotonic()
@@ -76,8 +83,8 @@ def answer_to(
                     head.append(_explained(services, trace, prompts))
                 opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
                 opening += [_lossy(trace.losses)] if trace.losses else []
-            if last and api.memory is not None:
-                await api.memory.keep(decoded, streamed.encoder)
+            if last and memory is not None:
+                await memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:
                 exchange.used(streamed.usage)
             await (exchange.write(data, last) if opening is None else exchange.begin(200, opening, data, last))
@@ -90,8 +97,8 @@ def answer_to(
             head.append(_explained(services, trace, prompts))
         if trace.attempts > 1 or trace.violations or trace.losses:
             head.extend(_unlike_others(trace))
-        if api.memory is not None:
-            await api.memory.keep(decoded, whole.encoder)
+        if memory is not None:
+            await memory.keep(decoded, whole.encoder)
         exchange.unwatch()
         if exchange.plugged:
             exchange.used(whole.usage)

@@ -25,6 +25,10 @@ D = TypeVar("D", bound=Decoded)
 class Memory(Protocol[D]):
     """What an API with history does before a request is answered and before its answer is complete."""
 
+    def concerns(self, decoded: D) -> bool:
+        """Whether there is anything to recall or to keep. Where there is not, nothing else is called."""
+        ...
+
     async def recall(self, decoded: D) -> D:
         """The request with the history that it continues. Raises what is wrong with that."""
         ...

@@ -110,7 +110,7 @@ class Inference(Generic[D]):
             if exchange.plugged or services.live.limiting is not None or services.live.accounting is not None:
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
-            if (memory := self._api.memory) is not None:
+            if (memory := self._api.memory) is not None and memory.concerns(decoded):
                 exchange.watch()
                 try:
                     decoded = await memory.recall(decoded)
@@ -150,12 +150,14 @@ class Inference(Generic[D]):
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         shadow: Shadow | None = None
-        services = self._services
+        services, memory = self._services, self._api.memory
+        if memory is not None and not memory.concerns(decoded):
+            memory = None
         exchange.watch(timeouts.write)
         if exchange.traced is not None:
             exchange.traced.asks(decoded.generation)
         try:
-            answer = answer_to(exchange, decoded, trace, services, self._api, self._keep_alive)
+            answer = answer_to(exchange, decoded, trace, services, self._api, self._keep_alive, memory)
             if exchange.lease is not None and exchange.lease.charge is not None:
                 exchange.lease.charge.follow(answer)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
@@ -166,8 +168,8 @@ class Inference(Generic[D]):
         finally:
             exchange.unwatch()
             try:
-                if self._api.memory is not None:
-                    await self._remember(self._api.memory, exchange, decoded, answer, failure)
+                if memory is not None:
+                    await self._remember(memory, exchange, decoded, answer, failure)
             finally:
                 # The answer itself says so where it was cancelled while its client was being told why it ends.
                 told = answer if answer is not None and answer.failure is not None else ended

@@ -296,6 +296,20 @@ def test_a_decoded_path_that_has_a_percent_sign_is_not_decoded_again() -> None:
     assert match.values == {"response_id": "a%41"}
 
 
+def test_what_was_found_before_is_found_again_and_few_of_it_are_kept() -> None:
+    routes = Routes([Route("POST", "/m/{model:path}:say", "say"), Route("GET", "/m/{model:path}", "model")], 4)
+    for number in (*range(9), *range(9)):
+        for _ in range(2):
+            found = routes.find("POST", f"/m/{number}:say")
+            assert found is not None
+            assert (found.target, found.values) == ("say", {"model": str(number)})
+            assert routes.find("POST", f"/m/{number}") is None
+            model = routes.find("HEAD", f"/m/{number}/")
+            assert model is not None
+            assert (model.target, model.values) == ("model", {"model": str(number)})
+        assert len(routes._recent) <= 4
+
+
 def test_head_is_answered_where_get_is() -> None:
     get, head = COMING.find("GET", "/v1/models"), COMING.find("HEAD", "/v1/models")
 

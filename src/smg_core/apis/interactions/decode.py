@@ -24,7 +24,7 @@ from smg_core.apis.interactions.types import InteractionBody, InteractionConfig
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.origin import Origin
-from smg_core.request import GenerationRequest, HistoryRef, Message, ReasoningSettings, Sampling, Text
+from smg_core.request import GenerationRequest, HistoryRef, Message, ReasoningSettings, Sampling, Text, Tool, ToolChoice
 from smg_core.wire.base import Incoming
 from smg_core.wire.sampling import read_stop, read_top_p
 from smg_core.wire.settings import LimitsConfig
@@ -117,6 +117,9 @@ _ROOTS: Mapping[str, str] = {
 }
 
 
+_ANY_CHOICE = ToolChoice()
+
+
 def revision_of(headers: Mapping[str, str], usual: Revision) -> Revision:
     """The wire revision that the headers ask for, `usual` where they say nothing. Raises InvalidRequest."""
     asked = headers.get(REVISION_HEADER)
@@ -142,12 +145,15 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
     placed = placed_steps(wire.input, limits) if wire.input is not None else []
     if not placed:
         raise InvalidRequest("input: the field is required", param="input")
-    tools, tool_places = read_interaction_tools(wire.tools or (), config, limits, size, incoming.hosted)
+    tools: tuple[Tool, ...] = ()
+    tool_places: tuple[str, ...] = ()
+    if wire.tools:
+        tools, tool_places = read_interaction_tools(wire.tools, config, limits, size, incoming.hosted)
     generation = GenerationRequest(
         id=incoming.request_id,
         model=model,
         tools=tools,
-        tool_choice=read_interaction_choice(config, tools),
+        tool_choice=_ANY_CHOICE if not tools and config.tool_choice is None else read_interaction_choice(config, tools),
         response_format=read_interaction_format(wire, limits, size),
         sampling=_sampling(config, limits),
         reasoning=ReasoningSettings(
@@ -167,7 +173,7 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
         tuple(placed),
         tool_places=tool_places,
         limits=limits,
-        not_offered=tools_not_offered(wire.tools or (), incoming.hosted),
+        not_offered=tools_not_offered(wire.tools, incoming.hosted) if wire.tools else (),
     )
     return request if wire.previous_interaction_id is not None else continued_interaction(request, ())
 
@@ -180,7 +186,7 @@ def continued_interaction(request: InteractionRequest, earlier: Sequence[JsonObj
     if request.body.system_instruction:
         system = Message("system", (Text(request.body.system_instruction),), content_is_text=True)
         messages, places = (system, *messages), (("system_instruction",), *places)
-    if all(message.role == "system" for message in messages):
+    if not messages or (messages[-1].role == "system" and all(message.role == "system" for message in messages)):
         raise InvalidRequest("input: the field is required", param="input")
     return replace(request, generation=replace(request.generation, messages=messages), places=places)
 

@@ -351,7 +351,7 @@ class _Builder:
                 return
             write = _WRITERS.get(type(event))
             if write is not None:
-                if type(event) is not Failed and type(event) is not Started:
+                if not self.begun and type(event) is not Failed and type(event) is not Started:
                     self.begin()
                 write(self, event)
 

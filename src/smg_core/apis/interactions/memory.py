@@ -46,6 +46,9 @@ class InteractionMemory:
             services.live.config.observability.repeat_s, services.live.config.observability.repeats
         )
 
+    def concerns(self, decoded: InteractionRequest) -> bool:
+        return decoded.store or decoded.generation.history.previous_id is not None
+
     async def recall(self, decoded: InteractionRequest) -> InteractionRequest:
         """The request with the steps that it continues. A tenant of which nothing is kept is answered as if it had asked for
         nothing to be stored."""

@@ -36,7 +36,7 @@ def respond_to(request: ResponsesRequest, terms: Terms, shorten: Shorten | None 
     changes = request.compacts or generation.compact is not None or generation.truncation == "auto"
     if changes or not generation.generate or has_other_places(generation):
         return _respond(request, terms, shorten or shortened)
-    return respond(_plain(generation), terms)
+    return respond(generation if generation.truncation is None else _plain(generation), terms)
 
 
 def _respond(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flow[None]:

@@ -76,6 +76,9 @@ class ResponseMemory:
 
     # ------------------------------------------------------------------------------------------------------------ before
 
+    def concerns(self, decoded: ResponsesRequest) -> bool:
+        return decoded.waits_for_history or decoded.store
+
     async def recall(self, decoded: ResponsesRequest, earlier: Earlier | None = None) -> ResponsesRequest:
         """The request with the items that it continues, `earlier` where they are known already. A request of a tenant for which
         nothing is kept is answered as if it had asked for nothing to be stored."""

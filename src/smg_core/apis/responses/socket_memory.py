@@ -51,6 +51,9 @@ class ConnectionMemory:
         self._memory = memory
         self._recent = recent
 
+    def concerns(self, decoded: ResponsesRequest) -> bool:
+        return True  # a response that is not stored can be continued on the connection
+
     async def recall(self, decoded: ResponsesRequest) -> ResponsesRequest:
         return await self._memory.recall(decoded, self._earlier(decoded))
 

@@ -429,13 +429,14 @@ class StreamedAnswer(Answer):
         try:
             self._put(self._encoder.encode(events))
         except Exception as fault:
-            if not isinstance(events[-1], Failed):
-                if isinstance(fault, SmgError):
-                    raise
-                raise _unread(fault, self._attempt) from fault
-            self._encoder = self._make_encoder()  # the one before was broken off in the midst of something
-            self._encoder.start()
-            self._put(self._encoder.encode(events))
+            if isinstance(events[-1], Failed):
+                self._encoder = self._make_encoder()  # the one before was broken off in the midst of something
+                self._encoder.start()
+                self._put(self._encoder.encode(events))
+                return
+            if isinstance(fault, SmgError):
+                raise
+            raise _unread(fault, self._attempt) from fault
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state != "committed":

@@ -7,6 +7,7 @@ thought, custom_tools, formats.
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -57,8 +58,13 @@ def reading_of(
 ) -> Reading:
     """How to read the answer of an engine with these `facts` to `request`; `prompt` is the rendered prompt, `eased` as in
     `hold`."""
-    asks_nothing = not request.tools and request.reasoning == _UNSAID and type(request.response_format) is TextFormat
-    if asks_nothing and request.prompt is None and model.parser is not None and PARSER_HEADER not in request.headers:
+    asks_nothing = not request.tools and request.prompt is None and _THOUGHT(request.reasoning) == _UNSAID
+    if (
+        asks_nothing
+        and type(request.response_format) is TextFormat
+        and model.parser is not None
+        and PARSER_HEADER not in request.headers
+    ):
         return _usual_reading(request, model, model.parser, prompt, facts)
     return _own_reading(request, model, prompt, facts, eased=eased)
 
@@ -131,7 +137,8 @@ def _own_reading(
     )
 
 
-_UNSAID = ReasoningSettings()
+_THOUGHT = attrgetter("effort", "budget_tokens", "enabled", "adaptive")
+_UNSAID = _THOUGHT(ReasoningSettings())
 _USUAL_CALLS = Origin("").calls
 
 

@@ -186,7 +186,8 @@ class ResponseBuilder:
             item["status"] = "in_progress"
         self._open, self._kind = item, kind
         self._texts, self._logprobs = [], []
-        self._event("response.output_item.added", output_index=len(self.items), item=item)
+        if self._streams:
+            self._event("response.output_item.added", output_index=len(self.items), item=item)
         return item
 
     def _settle(self, status: EndStatus) -> None:
@@ -197,7 +198,8 @@ class ResponseBuilder:
         self._pending = None
         if item.get("status") == "in_progress":
             item["status"] = status
-        self._event("response.output_item.done", output_index=len(self.items), item=item)
+        if self._streams:
+            self._event("response.output_item.done", output_index=len(self.items), item=item)
         self.items.append(item)
 
     def _at(self, **fields: object) -> dict[str, object]:
@@ -227,8 +229,9 @@ class ResponseBuilder:
         if self._open is None:
             self._add("message", "msg_", role="assistant", content=[])
             self._open_part({"type": "output_text", "text": "", "annotations": [], "logprobs": []})
-        logprobs = event.logprobs if self._request.logprobs else ()
-        self._logprobs += [logprob_object(each) for each in logprobs]
+        logprobs = event.logprobs if event.logprobs and self._request.logprobs else ()
+        if logprobs:
+            self._logprobs += [logprob_object(each) for each in logprobs]
         self._delta("response.output_text.delta", event.text, self._prefix, logprobs)
 
     def more_text(self, event: TextDelta) -> bytes | None:
@@ -249,11 +252,13 @@ class ResponseBuilder:
         self._delta("response.refusal.delta", event.text, self._prefix)
 
     def _open_part(self, part: JsonObject) -> None:
-        where = self._at(content_index=0)
-        self._prefix = b"," + encode_object(where)[1:-1]
         self._annotations = []
         self._part = part
-        if part["type"] == "output_text" and self._streams and not self._request.obfuscate:
+        if not self._streams:
+            return
+        where = self._at(content_index=0)
+        self._prefix = b"," + encode_object(where)[1:-1]
+        if part["type"] == "output_text" and not self._request.obfuscate:
             self._text_head = _TEXT_HEAD + self._prefix + b',"delta":'
         self._event("response.content_part.added", **where, part=part)
 
@@ -272,21 +277,24 @@ class ResponseBuilder:
             self._close()
 
     def _close_message(self, item: JsonObject) -> None:
-        text = "".join(self._texts)
-        where = self._at(content_index=0)
-        if self._part["type"] == "refusal":
-            self._event("response.refusal.done", **where, refusal=text)
-            part: JsonObject = {"type": "refusal", "refusal": text}
-        else:
-            self._event("response.output_text.done", **where, text=text, logprobs=self._logprobs)
+        text, refused = "".join(self._texts), self._part["type"] == "refusal"
+        part: JsonObject = {"type": "refusal", "refusal": text}
+        if not refused:
             part = {
                 "type": "output_text",
                 "text": text,
                 "annotations": self._annotations,
                 "logprobs": self._logprobs,
             }
-        self._event("response.content_part.done", **where, part=part)
         item["content"] = [part]
+        if not self._streams:
+            return
+        where = self._at(content_index=0)
+        if refused:
+            self._event("response.refusal.done", **where, refusal=text)
+        else:
+            self._event("response.output_text.done", **where, text=text, logprobs=self._logprobs)
+        self._event("response.content_part.done", **where, part=part)
 
     # -------------------------------------------------------------------------------------------------------- reasoning
 

@@ -11,13 +11,18 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.apis.responses.wire.items import ReadInput, read_items
+from smg_core.apis.responses.wire.items import read_items
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.paths import responses_field
-from smg_core.apis.responses.wire.stored_items import item_type, with_ids
+from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.apis.responses.wire.summaries import Said
-from smg_core.apis.responses.wire.tools import read_format, read_tool_choice, read_tools
-from smg_core.apis.responses.wire.types import SUPPORTED_VALUES, ResponsesBody
+from smg_core.apis.responses.wire.tools import NO_TOOLS, read_format, read_tool_choice, read_tools
+from smg_core.apis.responses.wire.types import (
+    SUPPORTED_VALUES,
+    ConfigurationUpdate,
+    ContextManagement,
+    ResponsesBody,
+)
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.origin import SEALS_INCLUDED, WISHES_STRICT, Origin
@@ -85,7 +90,8 @@ class ResponsesRequest(Struct, frozen=True):
     `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
     which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the conversation already.
     `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `refused` those
-    that the user does not agree to, `listed` the labels of the servers whose tools the client was told.
+    that the user does not agree to, `listed` the labels of the servers whose tools the client was told. `waits_for_history`:
+    items have to be loaded before the request is whole.
     """
 
     generation: GenerationRequest
@@ -103,6 +109,7 @@ class ResponsesRequest(Struct, frozen=True):
     approved: tuple[AskedCall, ...] = ()
     refused: tuple[AskedCall, ...] = ()
     listed: frozenset[str] = frozenset()
+    waits_for_history: bool = False
 
     @property
     def history(self) -> HistoryRef:
@@ -112,14 +119,6 @@ class ResponsesRequest(Struct, frozen=True):
     def store(self) -> bool:
         """Whether the response is kept; it is unless the client says otherwise."""
         return self.generation.history.store is not False
-
-    @property
-    def waits_for_history(self) -> bool:
-        """Whether items have to be loaded before the request is whole."""
-        history = self.generation.history
-        if history.previous_id is not None or history.conversation_id is not None:
-            return True
-        return not _LOADED.isdisjoint(map(item_type, self.items))
 
     @property
     def summarized(self) -> bool:
@@ -170,7 +169,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
     generation = GenerationRequest(
         id=incoming.request_id,
         written=incoming.kept_body,
-        own_fields=read_own_fields(wire, _OWN),
+        own_fields=read_own_fields(wire, _OWN) if wire.prompt_cache_retention is not None else {},
         model=wire.model,
         response_format=read_format(wire.text.format if wire.text else None, limits, size),
         sampling=_sampling(wire, limits),
@@ -191,13 +190,23 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
         truncation=wire.truncation,
         max_tool_calls=wire.max_tool_calls,
         generate=compacts or _generates(wire),
-        compact=_compact(wire),
+        compact=_compact(wire.context_management) if wire.context_management else None,
         origin=ORIGIN,
         caller=incoming.caller,
         size=size,
     )
-    request = ResponsesRequest(generation, wire, tuple(items), limits=limits, compacts=compacts, hosted=incoming.hosted)
-    return request if request.waits_for_history else continued(request)
+    waits = history.previous_id is not None or history.conversation_id is not None
+    waits = waits or not _LOADED.isdisjoint([item["type"] for item in items])
+    request = ResponsesRequest(
+        generation,
+        wire,
+        tuple(items),
+        limits=limits,
+        compacts=compacts,
+        hosted=incoming.hosted,
+        waits_for_history=waits,
+    )
+    return request if waits else continued(request)
 
 
 def continued(
@@ -209,14 +218,12 @@ def continued(
     """The request with its messages: those of the items of `history`, then its own. `summaries` has what sealed compactions say,
     `referred` the items that its references name."""
     wire, limits = request.body, request.limits
-    own = [
-        (referred or {}).get(str(item.get("id")), item) if item_type(item) == "item_reference" else item
-        for item in request.items
-    ]
-    text_input = isinstance(wire.input, str)
+    own = list(request.items)
+    if referred:
+        own = [referred.get(str(item.get("id")), item) if item["type"] == "item_reference" else item for item in own]
     items = [*history, *own]
-    listed = [(f"tools[{order}]", tool) for order, tool in enumerate(wire.tools or ())]
-    first = read_tools(listed, limits, request.generation.size, request.hosted)
+    listed = [(f"tools[{order}]", tool) for order, tool in enumerate(wire.tools)] if wire.tools else []
+    first = read_tools(listed, limits, request.generation.size, request.hosted) if listed else NO_TOOLS
     read = read_items(
         items,
         limits=limits,
@@ -224,20 +231,20 @@ def continued(
         loaded=len(history),
         loaded_at="previous_response_id" if request.history.conversation_id is None else "conversation",
         summaries=summaries,
-        text_input=text_input,
-        hosted=first.labels,
+        text_input=isinstance(wire.input, str),
+        hosted=first.labels if first.servers else frozenset(),
     )
-    tools = first
-    if read.tools:
-        tools = read_tools([*listed, *read.tools], limits, request.generation.size, request.hosted)
-    messages, places = _with_instructions(wire, read)
-    reasoning, wanted = _updated(request.generation, read, limits)
+    every = [*listed, *read.tools] if read.tools else []
+    tools = read_tools(every, limits, request.generation.size, request.hosted) if every else first
+    messages, places = read.messages, read.places
+    if wire.instructions:
+        messages = (Message("system", (Text(wire.instructions),), content_is_text=True), *messages)
+        places = (("instructions", ("instructions",)), *places)
+    reasoning, wanted = request.generation.reasoning, request.generation.response_format
+    if read.update is not None:
+        reasoning, wanted = _updated(request.generation, read.update, limits)
     if reasoning.keep == "current_turn":
         messages = _without_earlier_reasoning(messages)
-    known = frozenset[str]()
-    if request.history.conversation_id is not None:
-        referred_to = [item_type(item) == "item_reference" for item in request.items]
-        known = known_items(own, referred_to, {str(item.get("id")): item for item in history})
     generation = replace(
         request.generation,
         messages=messages,
@@ -259,8 +266,15 @@ def continued(
         refused=read.refused,
         listed=read.listed,
         of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
-        known=known,
+        known=_standing(request, own, history) if request.history.conversation_id is not None else frozenset(),
+        waits_for_history=False,
     )
+
+
+def _standing(request: ResponsesRequest, own: Sequence[JsonObject], history: Sequence[JsonObject]) -> frozenset[str]:
+    """The ids of own items that stand in the conversation already."""
+    referred_to = [item["type"] == "item_reference" for item in request.items]
+    return known_items(own, referred_to, {str(item.get("id")): item for item in history})
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
@@ -308,9 +322,8 @@ def _generates(wire: ResponsesBody) -> bool:
     return wire.generate is not False and (options is None or options.prewarm is not True)
 
 
-def _compact(wire: ResponsesBody) -> CompactRequest | None:
+def _compact(entries: Sequence[ContextManagement]) -> CompactRequest | None:
     """From how many tokens on the prompt is compacted before the turn; None where the client wants no compaction."""
-    entries = wire.context_management or ()
     at = "context_management"
     for order, entry in enumerate(entries):
         if entry.type != "compaction":
@@ -330,9 +343,9 @@ def _compact(wire: ResponsesBody) -> CompactRequest | None:
 
 def _include(wire: ResponsesBody) -> frozenset[str]:
     """What the answer is to have. What is not kept here the client has to send back, so its reasoning is sealed."""
-    asked = wire.include or ()
-    check_include(asked)
-    return frozenset(asked) | ({SEALED} if wire.store is False else frozenset())
+    if wire.include:
+        check_include(wire.include)
+    return frozenset([*(wire.include or ()), *((SEALED,) if wire.store is False else ())])
 
 
 def check_include(names: Sequence[str]) -> None:
@@ -376,27 +389,15 @@ def _reasoning(wire: ResponsesBody) -> ReasoningSettings:
 
 
 def _updated(
-    generation: GenerationRequest, read: ReadInput, limits: LimitsConfig
+    generation: GenerationRequest, update: ConfigurationUpdate, limits: LimitsConfig
 ) -> tuple[ReasoningSettings, ResponseFormat]:
     """The settings with those of the last configuration_update among the items."""
-    update = read.update
     reasoning, wanted = generation.reasoning, generation.response_format
-    if update is None:
-        return reasoning, wanted
     if update.reasoning is not None and update.reasoning.effort is not None:
         reasoning = replace(reasoning, effort=update.reasoning.effort)
     if update.text is not None and update.text.format is not None:
         wanted = read_format(update.text.format, limits, generation.size)
     return reasoning, wanted
-
-
-def _with_instructions(
-    wire: ResponsesBody, read: ReadInput
-) -> tuple[tuple[Message, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
-    if not wire.instructions:
-        return read.messages, read.places
-    leading = Message("system", (Text(wire.instructions),), content_is_text=True)
-    return (leading, *read.messages), (("instructions", ("instructions",)), *read.places)
 
 
 def _without_earlier_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:

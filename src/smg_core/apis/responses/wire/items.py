@@ -253,11 +253,16 @@ class _Reader:
                 f"The call '{asked[:80]}' cannot be answered: 'tools' has no server of tools that could run it.",
                 param=f"{at}.approval_request_id",
             )
-        ordered = [each for turn in self._turns for each in (turn, *turn.results)]
-        kept = [turn for turn in ordered if turn.parts]
+        messages: list[Message] = []
+        places: list[tuple[str, tuple[str, ...]]] = []
+        for turn in self._turns:
+            for each in (turn, *turn.results):
+                if each.parts:
+                    messages.append(each.message())
+                    places.append((each.at, tuple(each.places)))
         return ReadInput(
-            tuple([turn.message() for turn in kept]),
-            tuple([(turn.at, tuple(turn.places)) for turn in kept]),
+            tuple(messages),
+            tuple(places),
             tuple(self._tools),
             self._update,
             self._compact,

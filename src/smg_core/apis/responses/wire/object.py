@@ -68,7 +68,7 @@ def response_fields(request: ResponsesRequest, created: int) -> JsonObject:
         "temperature": 1.0 if sampling.temperature is None else sampling.temperature,
         "text": text,
         "tool_choice": body.tool_choice if body.tool_choice is not None else "auto",
-        "tools": [_echoed(tool) for tool in body.tools or ()],
+        "tools": [_echoed(tool) for tool in body.tools] if body.tools else [],
         "top_logprobs": body.top_logprobs or 0,
         "top_p": 1.0 if body.top_p is None else body.top_p,
         "truncation": generation.truncation or "disabled",
@@ -117,7 +117,7 @@ def in_effect(fields: JsonObject, started: Started) -> JsonObject:
         found["temperature"] = effective.temperature
     if effective.top_p is not None:
         found["top_p"] = effective.top_p
-    if started.strict is not None and isinstance(tools, list):
+    if started.strict is not None and tools and isinstance(tools, list):
         found["tools"] = [_with_strict(tool, started.strict) for tool in tools]
     return found
 

@@ -32,7 +32,7 @@ from smg_core.wire.decoding import brief, check_depth, explained, no_kind, too_m
 from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["HOSTED", "ReadTools", "read_format", "read_tool_choice", "read_tools"]
+__all__ = ["HOSTED", "NO_TOOLS", "ReadTools", "read_format", "read_tool_choice", "read_tools"]
 
 HOSTED = frozenset(
     {
@@ -75,6 +75,9 @@ class ReadTools(Struct, frozen=True):
     def all(self) -> tuple[Tool, ...]:
         """What is offered, and the servers behind it."""
         return (*self.offered, *self.servers)
+
+
+NO_TOOLS = ReadTools((), ToolNames())
 
 
 def read_tools(
