@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.source import parsed
+from tests.source import generated, parsed
 
 pytestmark = pytest.mark.rules
 
@@ -25,7 +25,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (
     "settings",
-    "smg_egress smg_multimodal.records smg_parsers.json_text",
+    "smg_egress smg_engine_contract.engines smg_multimodal.records smg_parsers.json_text",
     "smg_multimodal.configs smg_parsers.pieces",
     "smg_multimodal.pixels smg_multimodal.prompts smg_multimodal.recordings smg_parsers.values",
     "smg_multimodal.decoding smg_multimodal.tiles smg_parsers.grammars",
@@ -37,7 +37,7 @@ TIERS: tuple[str, ...] = (
     """
         cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
         regular_files server.tls
-        smg_mcp.records smg_parsers speech tokens tool_names usage_report
+        smg_engine_contract smg_mcp.records smg_parsers speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     """
@@ -157,6 +157,7 @@ ALONE: dict[str, frozenset[str] | None] = {
     "smg_mcp": None,
     "smg_multimodal": None,
     "smg_egress": frozenset(),
+    "smg_engine_contract": frozenset({"google"}),
 }
 # Packages beside the core that it finds where they are installed, and runs without.
 FOUND = frozenset({"smg_simulator"})
@@ -166,7 +167,6 @@ EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manage
 LONGEST_FUNCTION = 60
 MOST_MODULES = 25
 LONGEST_MODULE = 600
-GENERATED = "_pb"
 
 
 # ----------------------------------------------------------------------------------------------------- reading the house
@@ -285,9 +285,9 @@ class House:
         self.modules: dict[str, Module] = {}
         for package in sorted(path for path in src.iterdir() if (path / "__init__.py").exists()):
             for path in sorted(package.rglob("*.py")):
-                parts = path.relative_to(src).with_suffix("").parts
-                if GENERATED in parts:
+                if generated(path.relative_to(src)):
                     continue
+                parts = path.relative_to(src).with_suffix("").parts
                 parts = parts[:-1] if parts[-1] == "__init__" else parts
                 name = ".".join(parts[1:] if parts[0] == "smg_core" and len(parts) > 1 else parts)
                 self.modules[name] = Module(name, path, parts[0])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.source import parsed
+from tests.source import generated, parsed
 
 pytestmark = pytest.mark.rules
 
@@ -993,7 +993,7 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     """Every module that is written by hand and holds no settings, by its full name."""
     for path in sorted(path for package in packages for path in (SRC / package).rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
-        if "_pb" not in parts and parts[-1] not in ("settings", "__main__"):
+        if not generated(path) and parts[-1] not in ("settings", "__main__"):
             yield ".".join(part for part in parts if part != "__init__"), parsed(path)
 
 
