@@ -25,7 +25,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (
     "settings",
-    "smg_egress smg_engine_contract.engines smg_multimodal.records smg_parsers.json_text",
+    "smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records smg_parsers.json_text",
     "smg_multimodal.configs smg_parsers.pieces",
     "smg_multimodal.pixels smg_multimodal.prompts smg_multimodal.recordings smg_parsers.values",
     "smg_multimodal.decoding smg_multimodal.tiles smg_parsers.grammars",
@@ -156,8 +156,14 @@ ALONE: dict[str, frozenset[str] | None] = {
     "smg_parsers": frozenset(),
     "smg_mcp": None,
     "smg_multimodal": None,
+    "smg_config_files": frozenset({"yaml"}),
     "smg_egress": frozenset(),
     "smg_engine_contract": frozenset({"google"}),
+}
+# What of ours they may import: one law for every URL that others choose, and one for every file that a person wrote.
+BELOW = {
+    "smg_mcp": frozenset({"smg_config_files", "smg_egress"}),
+    "smg_multimodal": frozenset({"smg_egress"}),
 }
 # Packages beside the core that it finds where they are installed, and runs without.
 FOUND = frozenset({"smg_simulator"})
@@ -443,8 +449,8 @@ def dependents_of_the_core(house: House) -> list[str]:
             top = each.target.split(".")[0]
             if top == module.package or top in sys.stdlib_module_names:
                 continue
-            if top == "smg_egress" and module.package in ("smg_mcp", "smg_multimodal"):
-                continue  # one law for every URL that others choose
+            if top in BELOW.get(module.package, ()):
+                continue
             if top.startswith("smg_") or (allowed is not None and top not in allowed):
                 found.append(f"{module.name}:{each.line} imports {top}; {module.package} is useful without it")
     return found

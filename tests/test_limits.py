@@ -18,7 +18,7 @@ pytestmark = pytest.mark.rules
 
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."
-LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress")
+LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress", "smg_config_files")
 
 # Kinds of numbers that are no settings.
 FORMAT = "a fact of a format or a protocol, which the other side holds to as well"
@@ -820,7 +820,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.pixels.kernel_text: LOOPS
     """,
     READING: """
-        smg_mcp.config.text: _DEEPEST _MOST_NODES
+        smg_config_files.text: _DEEPEST _MOST_NODES
         smg_parsers.pieces.base: BEHIND_LIMIT LOOKAHEAD NAME_LIMIT
         smg_parsers.grammars.fenced: _LIMIT
         smg_parsers.grammars.citations: TAIL_LIMIT

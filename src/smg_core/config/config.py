@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from smg_config_files.text import TextRefused, read_json, read_yaml
 from smg_core.admin.settings import AdminConfig
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
@@ -58,7 +59,6 @@ from smg_core.settings import (
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
-from smg_mcp.config.text import TextRefused, read_json, read_yaml
 
 __all__ = [
     "Config",

@@ -1,4 +1,4 @@
-"""Reads JSON and YAML that a person wrote: settings, workers, plugins, keys, MCP servers. smg_core reads its files with it, too.
+"""Reads JSON and YAML that a person wrote: settings, workers, plugins, keys, MCP servers.
 
 Decides what is refused beside what is neither: a text that is nested too deeply, a key that is given twice in one mapping, and
 aliases that make more of a few lines than their reader could go through. Pure; PyYAML is imported when a text is read.
