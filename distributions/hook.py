@@ -7,6 +7,7 @@ distribution has both written out, so that it is an ordinary project without the
 """
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-OF_THE_ROOT = ("version", "requires-python", "license", "keywords", "classifiers")
+OF_THE_ROOT = ("requires-python", "license", "keywords", "classifiers")
 PRIVATE = "Private :: Do Not Upload"
 
 
@@ -32,10 +33,11 @@ class Metadata(MetadataHookInterface):
         metadata["classifiers"] = [each for each in root["classifiers"] if each != PRIVATE]
         metadata["license-files"] = ["LICENSE"]
         metadata["readme"] = "README.md"
+        metadata["version"] = version = _version(here.parent.parent)
         ranges = _ranges(root)
-        metadata["dependencies"] = [_with_range(each, ranges, root["version"]) for each in own["dependencies"]]
+        metadata["dependencies"] = [_with_range(each, ranges, version) for each in own["dependencies"]]
         metadata["optional-dependencies"] = {
-            extra: [_with_range(each, ranges, root["version"]) for each in names]
+            extra: [_with_range(each, ranges, version) for each in names]
             for extra, names in own.get("extras", {}).items()
         }
 
@@ -80,13 +82,24 @@ class Build(BuildHookInterface[Any]):
             "project.optional-dependencies": dict(core.optional_dependencies),
             "project.scripts": dict(core.scripts),
             **{f"project.entry-points.{group}": dict(rows) for group, rows in core.entry_points.items()},
-            "tool.hatch.build.targets.wheel": {"packages": [f"src/{each}" for each in packages], "bypass-selection": True},
+            "tool.hatch.build.targets.wheel": {
+                "packages": [f"src/{each}" for each in packages],
+                "bypass-selection": True,
+            },
         }
         return "\n".join(
             f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in rows.items())
             for name, rows in tables.items()
             if rows
         )
+
+
+def _version(root: Path) -> str:
+    """The version of all distributions."""
+    (line,) = re.findall(
+        r'^SDK_VERSION = "(.+)"$', (root / "src" / "smg_core" / "version.py").read_text(), re.MULTILINE
+    )
+    return str(line)
 
 
 def _ranges(root: dict[str, Any]) -> dict[str, Requirement]:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.rules
 SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (
-    "settings",
+    "extras settings version",
     "smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records smg_parsers.json_text",
     "smg_multimodal.configs smg_parsers.pieces",
     "smg_multimodal.pixels smg_multimodal.prompts smg_multimodal.recordings smg_parsers.values",
@@ -104,7 +104,14 @@ LAZY_TABLES = frozenset(
             "ledger.opening",
             "routing.named",
         ),
-        *("identity.identity", "models.document_loading", "operation.discovery", "plugins.code", "plugins.registry"),
+        *(
+            "identity.identity",
+            "models.document_loading",
+            "operation.discovery",
+            "pipeline.tools.search",
+            "plugins.code",
+            "plugins.registry",
+        ),
         *(
             "config.ledger",
             "config.limits",

@@ -17,7 +17,16 @@ import smg_simulator
 
 pytestmark = pytest.mark.rules
 
-PACKAGES = [smg_config_files, smg_core, smg_egress, smg_engine_contract, smg_mcp, smg_multimodal, smg_parsers, smg_simulator]
+PACKAGES = [
+    smg_config_files,
+    smg_core,
+    smg_egress,
+    smg_engine_contract,
+    smg_mcp,
+    smg_multimodal,
+    smg_parsers,
+    smg_simulator,
+]
 MODULES = [package.__name__ for package in PACKAGES] + sorted(
     found.name
     for package in PACKAGES

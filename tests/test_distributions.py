@@ -1,0 +1,234 @@
+"""Each distribution is built, installed and used alone; none has a file of another, and all say what they need."""
+
+import ast
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from tests.distributions import NAMES, ROOT, Environment, brought, build, of_the_root, project, wheel_of
+from tests.source import parsed
+
+from smg_core.extras import EXTRA_OF
+
+SRC = ROOT / "src"
+PACKAGES = {package: name for name in NAMES for package in project(name).packages}
+OTHER_NAMES = {"PIL": "pillow", "attr": "attrs", "dns": "dnspython", "google.protobuf": "protobuf", "grpc": "grpcio"}
+OTHER_NAMES |= {"mcp_types": "mcp-types", "pillow_heif": "pillow-heif", "python_multipart": "python-multipart"}
+OTHER_NAMES |= {"yaml": "pyyaml", "zmq": "pyzmq", "jsonschema_rs": "jsonschema-rs", "azure": "azure-identity"}
+OTHER_NAMES |= {"google": "google-auth", "opentelemetry": "opentelemetry-sdk"}
+FOR_TESTS = {"pytest"}
+"""What only a pytest plugin imports: pytest has loaded it."""
+
+
+@cache
+def third_party(package: str) -> frozenset[tuple[str, str]]:
+    """The imports of a package that are of others: where each stands, and of which distribution it is."""
+    found = set()
+    for path in (SRC / package).rglob("*.py"):
+        for node in ast.walk(parsed(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            for name in names:
+                top = name.partition(".")[0]
+                if top not in sys.stdlib_module_names and top != package and name not in FOR_TESTS:
+                    known = OTHER_NAMES.get(".".join(name.split(".")[:2])) or OTHER_NAMES.get(top, top)
+                    found.add((f"{path.relative_to(SRC)}:{node.lineno}", PACKAGES.get(top, known)))
+    return frozenset(found)
+
+
+def names_of(lines: tuple[str, ...]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_distribution_imports_is_among_its_dependencies_or_its_extras(name: str) -> None:
+    own = project(name)
+    declared = names_of(own.dependencies).union(*map(names_of, own.extras.values()))
+    found = {each for package in own.packages for each in third_party(package)}
+    beside = set() if name != "smg-core" else {"smg-simulator"}  # found where it is installed
+
+    assert {each for each in found if each[1] not in declared | beside} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_distribution_depends_on_is_used_by_it(name: str) -> None:
+    own = project(name)
+    imported = {other for package in own.packages for _, other in third_party(package)}
+
+    assert not own.packages or names_of(own.dependencies) - imported == set()
+
+
+def test_what_the_core_runs_without_has_an_extra_that_the_sentences_name() -> None:
+    own = project("smg-core")
+    optional = {other for _, other in third_party("smg_core")} - names_of(own.dependencies) - {"smg-simulator"}
+
+    named = {OTHER_NAMES.get(package, PACKAGES.get(package, package)): extra for package, extra in EXTRA_OF.items()}
+    assert optional <= set(named)
+    for distribution, extra in named.items():
+        assert canonicalize_name(distribution) in brought("smg-core", (extra,)) | brought(
+            "smg-core", (extra,), ours=True
+        )
+
+
+def test_every_package_of_the_sources_is_in_one_distribution() -> None:
+    there = {path.parent.name for path in SRC.glob("*/__init__.py")}
+
+    assert Counter(package for name in NAMES for package in project(name).packages) == Counter(there)
+
+
+@pytest.mark.parametrize("extra", ["", *project("smg-sdk").extras])
+def test_a_checkout_brings_what_the_sdk_brings(extra: str) -> None:
+    """The root is one distribution for those who work on it, with the names and the extras of the SDK."""
+    root = of_the_root()
+    tables = {"": root["dependencies"], **root["optional-dependencies"]}
+
+    def of_root(name: str) -> set[str]:
+        inner = [Requirement(line) for line in tables[name]]
+        own = {canonicalize_name(each.name) for each in inner if each.name != "smg-sdk"}
+        return own.union(*(of_root(each) for line in inner if line.name == "smg-sdk" for each in line.extras))
+
+    assert of_root(extra) | of_root("") == brought("smg-sdk", (extra,) if extra else ())
+
+
+def test_a_checkout_is_kept_from_being_published() -> None:
+    assert "Private :: Do Not Upload" in of_the_root()["classifiers"]
+
+
+def test_the_core_needs_few_packages_and_no_grpcio_sqlalchemy_or_package_of_a_rival() -> None:
+    needed = brought("smg-core")
+
+    assert len(needed) <= 10
+    assert not needed & {"grpcio", "sqlalchemy", "alembic", "smg-grpc-proto", "mcp", "pillow", "httpx", "uvicorn"}
+    assert brought("smg-parsers") | brought("smg-egress") | brought("smg-config-files") == frozenset()
+    assert brought("smg-engine-contract") == {"protobuf"}
+
+
+# ------------------------------------------------------------------------------------------------------- built and installed
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    build(folder, NAMES)
+    return folder
+
+
+def files_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if ".dist-info/" not in name]
+
+
+@pytest.mark.full
+def test_no_file_is_in_two_wheels_and_each_file_of_the_sources_is_in_one(built: Path) -> None:
+    files = Counter(file for name in NAMES for file in files_in(wheel_of(built, name)))
+    listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert {file for file, count in files.items() if count > 1} == set()
+    assert {f"src/{file}" for file in files} == set(listed.stdout.split("\n")) - {""}
+
+
+@pytest.mark.full
+def test_a_source_distribution_is_a_project_without_the_root(built: Path, tmp_path: Path) -> None:
+    for name in NAMES:
+        (archive,) = built.glob(f"{name.replace('-', '_')}-*.tar.gz")
+        with tarfile.open(archive) as opened:
+            opened.extractall(tmp_path, filter="data")
+    again = tmp_path / "again"
+    folders = [str(path) for path in sorted(tmp_path.glob("smg_*"))]
+    code = "import os, sys\nfrom hatchling.build import build_wheel\n"
+    code += "for folder in sys.argv[2:]:\n    os.chdir(folder)\n    build_wheel(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(again), *folders], check=True, capture_output=True)
+
+    for name in NAMES:
+        first, second = wheel_of(built, name), wheel_of(again, name)
+        assert sorted(files_in(first)) == sorted(files_in(second))
+        assert metadata_of(first) == metadata_of(second)
+
+
+def metadata_of(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [each for each in archive.namelist() if each.endswith("/METADATA")]
+        return sorted(archive.read(name).decode().splitlines())
+
+
+CHAT = """
+import asyncio
+from smg_core import Gateway
+
+async def main():
+    async with Gateway.simulated() as gateway:
+        answer = await gateway.chat({"model": "sim", "messages": [{"role": "user", "content": "Hello"}]})
+        print(answer["object"])
+
+asyncio.run(main())
+"""
+PARTS = """
+from smg_core import Gateway
+from smg_core.engines import EngineSession
+from smg_core.history import open_store
+from smg_core.routing import CacheAware
+from smg_core.tokenizer import load_tokenizer
+
+print(type(Gateway(workers=["grpc://127.0.0.1:1"])).__name__)
+"""
+USES = {
+    "smg-parsers": (
+        "from smg_parsers import Parser\nprint(*Parser.for_model('Qwen/Qwen3-8B').feed('Hi.'))",
+        "Text(text='Hi.')",
+    ),
+    "smg-egress": ("from smg_egress import is_public\nprint(is_public('10.0.0.1'))", "False"),
+    "smg-config-files": ("from smg_config_files import read_json\nprint(read_json('[1]'))", "[1]"),
+    "smg-mcp": ("from smg_mcp import McpTools\nprint(McpTools.__name__)", "McpTools"),
+    "smg-multimodal": (
+        "from smg_multimodal import Media, ModelFiles, Preparer, for_vllm\nprint(Preparer.__name__)",
+        "Preparer",
+    ),
+    "smg-engine-contract": (
+        "from smg_engine_contract.engines import vllm_engine_pb2 as pb\nprint(pb.GenerateRequest(request_id='r').request_id)",
+        "r",
+    ),
+    "smg-core": (
+        PARTS,
+        "Gateway",
+    ),
+    "smg-simulator": (CHAT, "chat.completion"),
+    "smg-sdk": (CHAT, "chat.completion"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_a_distribution_works_with_nothing_installed_but_what_it_names(name: str, built: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "env")
+    environment.install(built, brought(name, ours=True))
+    code, printed = USES[name]
+
+    assert environment.run("-c", code).strip() == printed
+
+
+IMPORT_ALL = """
+import importlib, sys
+for package in sys.argv[1:]:
+    print(importlib.import_module(package).__name__)
+"""
+
+
+@pytest.mark.full
+def test_removing_one_distribution_leaves_the_files_of_all_others(built: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "env")
+    environment.add(frozenset().union(*(brought(name) for name in NAMES)))
+    environment.pip("install", "--no-index", "--no-compile", "--find-links", str(built), *NAMES)
+    environment.pip("uninstall", "-y", "smg-simulator")
+    left = sorted(set(PACKAGES) - {"smg_simulator"})
+
+    assert environment.run("-c", IMPORT_ALL, *left).split() == left
+    said = environment.run("-c", CHAT, status=1)
+    assert said.strip().splitlines()[-1].endswith("needs the package smg-simulator: pip install smg-simulator")
