@@ -232,3 +232,148 @@ def test_removing_one_distribution_leaves_the_files_of_all_others(built: Path, t
     assert environment.run("-c", IMPORT_ALL, *left).split() == left
     said = environment.run("-c", CHAT, status=1)
     assert said.strip().splitlines()[-1].endswith("needs the package smg-simulator: pip install smg-simulator")
+
+
+# ------------------------------------------------------------------------------------------------------- what is missing
+
+BY_NAME = """
+from smg_core import Gateway
+from smg_core.config.config import resolve
+
+async def start(**settings):
+    settings = {name.replace("__", "."): value for name, value in settings.items()}
+    gateway = Gateway(workers=["grpc://127.0.0.1:1"], config=resolve(settings, {}).config)
+    try:
+        await gateway.start()
+    finally:
+        await gateway.stop()
+
+async def kept(url):
+    from smg_core.history import open_store
+    async with open_store(url):
+        pass
+
+async def called():
+    from smg_core.engines import EngineSession
+    async with EngineSession("grpc://127.0.0.1:1", library="grpcio"):
+        pass
+
+def door(package, name):
+    getattr(__import__(package, fromlist=[name]), name)
+
+def published():
+    from smg_core.engines.kv_zmq.subscriber import KvAddress
+    KvAddress("tcp://127.0.0.1:1").check()
+
+def form():
+    from smg_core.wire.multipart import FormReader
+    FormReader("multipart/form-data; boundary=b", print, most=1, most_bytes=1)
+
+def vocabulary():
+    from smg_core.tokenizer.tiktoken import _encoding
+    _encoding({}, "", {})
+
+import asyncio, sys
+for code in sys.argv[1:]:
+    try:
+        found = eval(code)
+        if asyncio.iscoroutine(found):
+            asyncio.run(found)
+        print("nothing is said of", code)
+    except Exception as error:
+        print(error)
+"""
+# What Python asks for with the core alone: the sentence's subject, the package, the extra.
+SAID_BY_PYTHON = {
+    "door('smg_core.engines', 'GrpcioTransport')": ("smg_core.engines.GrpcioTransport", "grpc", "grpcio"),
+    "called()": ("the library grpcio", "grpc", "grpcio"),
+    "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
+    "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
+    "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
+    "kept('postgresql://h/db')": ("history.url of postgresql", "sqlalchemy", "postgres"),
+    "kept('oracle://h/db')": ("history.url of oracle", "sqlalchemy", "oracle"),
+    "kept('redis://h')": ("history.url of redis", "redis", "redis"),
+    "published()": ("kv_events", "zmq", "kv-events"),
+    "start(discovery__dns=['h:1'])": ("discovery.dns", "dns", "dns"),
+    "start(discovery__kubernetes=True, discovery__kubernetes_url='http://h')": (
+        "discovery.kubernetes",
+        "httpx",
+        "server",
+    ),
+    "start(mesh__kind='valkey', limits__store='redis://h')": ("mesh.kind valkey", "redis", "redis"),
+    "start(mesh__kind='gossip')": ("mesh.kind gossip", "kinship", "mesh"),
+    "start(limits__rules=['600 requests/minute'], limits__store='redis://h')": ("limits.store", "redis", "redis"),
+    "start(ledger__enabled=True, ledger__url='postgresql://h/db')": ("ledger.url", "asyncpg", "postgres"),
+    "start(oidc__issuer='https://h', oidc__audiences=['a'])": ("oidc.issuer", "smg_multimodal", "auth"),
+    "start(traces__endpoint='http://h:4317')": ("traces.endpoint", "grpc", "traces"),
+    "start(middleware__plugins=['x.wasm'])": ("a component", "wasmtime", "plugins"),
+    "form()": ("A form with files", "python_multipart", "server"),
+    "vocabulary()": ("this vocabulary", "tiktoken", "tiktoken"),
+    "start(mcp__config='mcp.json')": ("mcp", "smg_mcp", "mcp"),
+}
+SAID_BY_COMMANDS = {
+    "serve --worker grpc://127.0.0.1:1": (1, "this command needs the package uvicorn", "smg-core[server]"),
+    "top": (1, "this command needs the package rich", "smg-core[top]"),
+    "setup codex": (1, "this command needs the package httpx", "smg-core[server]"),
+    "mcp ls mcp.json": (2, "mcp needs the package smg_mcp", "smg-core[mcp]"),
+    "demo": (2, "demo needs the package smg-simulator", ""),
+    "simulate": (2, "simulate needs the package smg-simulator", ""),
+    "conform": (2, "conform needs the package smg-simulator", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def core_alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = Environment(tmp_path_factory.mktemp("core") / "env")
+    environment.install(built, brought("smg-core", ours=True))
+    return environment
+
+
+@pytest.mark.full
+def test_python_says_in_a_sentence_what_is_missing_and_how_to_install_it(core_alone: Environment) -> None:
+    said = core_alone.run("-c", BY_NAME, *SAID_BY_PYTHON).splitlines()
+
+    assert said == [
+        f"{what} needs the package {package}, which is not installed: pip install 'smg-core[{extra}]'"
+        for what, package, extra in SAID_BY_PYTHON.values()
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", SAID_BY_COMMANDS)
+def test_a_command_says_in_a_sentence_what_is_missing_and_how_to_install_it(
+    command: str, core_alone: Environment
+) -> None:
+    status, what, extra = SAID_BY_COMMANDS[command]
+    line = f", which is not installed: pip install '{extra}'" if extra else ": pip install smg-simulator"
+
+    assert core_alone.run("-m", "smg_core", *command.split(), status=status) == f"smg-gateway: {what}{line}\n"
+
+
+def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
+    """Those left out are tested with the credentials, are missed after another of an extra, or are used where they are."""
+    said = {package for _, package, _ in SAID_BY_PYTHON.values()} | {"uvicorn", "rich"}
+    credentials = {"azure", "botocore", "google"}
+    after_others = {
+        "PIL",
+        "aiosqlite",
+        "alembic",
+        "greenlet",
+        "joserfc",
+        "opentelemetry",
+        "oracledb",
+        "mcp",
+        "websockets",
+    }
+    where_they_are = {"fastokens", "uvloop", "pypdf", "yaml"}
+
+    assert set(EXTRA_OF) - said == credentials | after_others | where_they_are
+
+
+@pytest.mark.full
+def test_yaml_is_missed_with_the_line_that_installs_it(built: Path, tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "env")
+    environment.install(built, frozenset({"smg-config-files"}))
+    said = environment.run("-c", "from smg_config_files import read_yaml\nread_yaml('a: 1')", status=1)
+
+    assert said.splitlines()[-1].endswith("which is not installed: pip install 'smg-config-files[yaml]'")

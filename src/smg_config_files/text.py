@@ -59,9 +59,12 @@ def _given_twice(name: str, line: int) -> TextRefused:
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. Raises TextRefused, and ImportError where PyYAML is not installed."""
-    import yaml
-
+    """What a YAML text says. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        sentence = "YAML needs the package yaml, which is not installed: pip install 'smg-config-files[yaml]'"
+        raise ModuleNotFoundError(sentence, name=error.name) from None
     try:
         loader = yaml.SafeLoader(text)
         try:
