@@ -26,7 +26,6 @@ import tracemalloc
 from array import array
 from collections.abc import Callable, Sequence
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.codecs.neutral.kv_events import kv_events
 from smg_core.engines.kv_events import KvBlocksStored, KvCursor, KvEventBatch
@@ -39,6 +38,7 @@ from smg_core.routing.prefix_index import PrefixIndex
 from smg_core.routing.settings import RoutingConfig
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
+from smg_engine_contract import engine_pb2 as pb
 
 CHARACTERS, POOL, MANY, OWNERS = 2048, 2000, 10_000, 10
 TOKENS, WORKERS, DECISIONS = 8000, 64, 2000

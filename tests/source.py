@@ -7,6 +7,11 @@ from pathlib import Path
 __all__ = ["parsed"]
 
 
+def generated(path: Path) -> bool:
+    """Whether a module is made by tools/proto.py: it keeps the names of its contract."""
+    return path.stem.endswith("_pb2") or "_pb" in path.parts
+
+
 def parsed(source: Path | str) -> ast.Module:
     """The tree of a source file, or of a text.
 

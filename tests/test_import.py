@@ -32,7 +32,9 @@ MOST_MODULES = {
     "smg_parsers": 170,
     "smg_mcp": 60,
     "smg_multimodal": 60,
+    "smg_config_files": 60,
     "smg_egress": 60,
+    "smg_engine_contract": 60,
     "smg_simulator": 60,
 }
 
@@ -122,8 +124,8 @@ import importlib, pkgutil, sys
 import mcp  # the package of the extra `mcp` loads fcntl itself, except on systems that have none
 for name in ("fcntl", "resource", "uvloop"):
     sys.modules[name] = None
-import smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator
-for package in (smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator):
+import smg_config_files, smg_core, smg_egress, smg_engine_contract, smg_mcp, smg_multimodal, smg_parsers, smg_simulator
+for package in (smg_config_files, smg_core, smg_egress, smg_engine_contract, smg_mcp, smg_multimodal, smg_parsers, smg_simulator):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith(("__main__", "pytest_plugin")):
             importlib.import_module(module.name)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.source import parsed
+from tests.source import generated, parsed
 
 pytestmark = pytest.mark.rules
 
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."
-LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress")
+LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress", "smg_config_files")
 
 # Kinds of numbers that are no settings.
 FORMAT = "a fact of a format or a protocol, which the other side holds to as well"
@@ -822,7 +822,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.pixels.kernel_text: LOOPS
     """,
     READING: """
-        smg_mcp.config.text: _DEEPEST _MOST_NODES
+        smg_config_files.text: _DEEPEST _MOST_NODES
         smg_parsers.pieces.base: BEHIND_LIMIT LOOKAHEAD NAME_LIMIT
         smg_parsers.grammars.fenced: _LIMIT
         smg_parsers.grammars.citations: TAIL_LIMIT
@@ -995,7 +995,7 @@ def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
     """Every module that is written by hand and holds no settings, by its full name."""
     for path in sorted(path for package in packages for path in (SRC / package).rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
-        if "_pb" not in parts and parts[-1] not in ("settings", "__main__"):
+        if not generated(path) and parts[-1] not in ("settings", "__main__"):
             yield ".".join(part for part in parts if part != "__init__"), parsed(path)
 
 

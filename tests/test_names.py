@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.source import parsed
+from tests.source import generated, parsed
 
 pytestmark = pytest.mark.rules
 
@@ -100,7 +100,7 @@ def repeated(sources: Mapping[str, str]) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def packages() -> dict[str, str]:
-    files = [path for path in SRC.rglob("*.py") if "_pb" not in path.parts]  # generated code keeps the contract's names
+    files = [path for path in SRC.rglob("*.py") if not generated(path)]  # generated code keeps the contract's names
     return {".".join(path.relative_to(SRC).with_suffix("").parts): path.read_text() for path in files}
 
 
@@ -175,7 +175,7 @@ def names_in_sentences(trees: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def test_no_sentence_has_the_name_of_a_function_as_a_word() -> None:
-    trees = {str(path.relative_to(SRC)): parsed(path) for path in SRC.rglob("*.py") if "_pb" not in path.parts}
+    trees = {str(path.relative_to(SRC)): parsed(path) for path in SRC.rglob("*.py") if not generated(path)}
 
     assert [*names_in_sentences(trees)] == []
 

@@ -6,8 +6,10 @@ import pkgutil
 
 import pytest
 
+import smg_config_files
 import smg_core
 import smg_egress
+import smg_engine_contract
 import smg_mcp
 import smg_multimodal
 import smg_parsers
@@ -15,7 +17,16 @@ import smg_simulator
 
 pytestmark = pytest.mark.rules
 
-PACKAGES = [smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers, smg_simulator]
+PACKAGES = [
+    smg_config_files,
+    smg_core,
+    smg_egress,
+    smg_engine_contract,
+    smg_mcp,
+    smg_multimodal,
+    smg_parsers,
+    smg_simulator,
+]
 MODULES = [package.__name__ for package in PACKAGES] + sorted(
     found.name
     for package in PACKAGES

@@ -10,6 +10,8 @@ Importing this package imports none of the rooms below it; a name is fetched whe
 
 from typing import TYPE_CHECKING, Any
 
+from smg_core.version import SDK_VERSION
+
 if TYPE_CHECKING:
     from smg_core.config import Config
     from smg_core.gateway.gateway import Gateway
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Config", "Gateway", "WorkerSpec", "__version__"]
 
-__version__ = "0.1.0"
+__version__ = SDK_VERSION
 
 _WHERE = {
     "Config": "smg_core.config",

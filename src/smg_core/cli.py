@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.config.config import Config, Resolved, describe, to_yaml
+from smg_core.extras import MissingPackage, missing, with_install_line
 from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
 from smg_core.simulator_package import require_simulator
+from smg_core.version import SDK_VERSION
 
 if TYPE_CHECKING:
     from smg_core.operation.config_source import ConfigSource
@@ -30,8 +32,6 @@ _TIMEOUT = number_flag(float, 0.001, 86400)
 _FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
 _KEY = "SMG_API_KEY"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
-PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server", "rich": "top"}
-"""Packages that are not installed by default, with the extra of the distribution that installs each."""
 FILES = (
     "sealing.keys_file",
     "tls.cert",
@@ -60,12 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"smg-gateway: {problem}", file=sys.stderr)
         return WRONG_USAGE
     except ModuleNotFoundError as error:
-        if error.name not in PACKAGE_EXTRAS:
+        told = with_install_line("this command", error)
+        if not isinstance(told, MissingPackage):
             raise
-        print(
-            f"smg-gateway: this needs {error.name}: pip install 'smg-sdk[{PACKAGE_EXTRAS[error.name]}]'",
-            file=sys.stderr,
-        )
+        print(f"smg-gateway: {told}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # the reader of our output has closed it; without this, Python would fail when it flushes at exit
@@ -150,7 +148,7 @@ def _mcp(args: argparse.Namespace) -> int:
         from smg_mcp import command
         from smg_mcp.records.errors import McpError
     except ModuleNotFoundError as error:
-        raise ConfigError(f"mcp: needs the extra mcp: pip install 'smg-sdk[mcp]' ({error.name} is missing)") from None
+        raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
         if args.what == "ls":
             return command.list_servers(args.file, args.server, args.tenant, as_json=args.json)
@@ -207,12 +205,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version that is installed. It is looked up when it is asked for, since that loads much."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib import metadata
-
-        print(f"smg-gateway {metadata.version('smg-sdk')}")
+        print(f"smg-gateway {SDK_VERSION}")
         parser.exit()
 
 

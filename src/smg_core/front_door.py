@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from smg_core.extras import with_install_line
+
 __all__ = ["front_door"]
 
 
@@ -24,7 +26,10 @@ def front_door(
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(module), name)
+        try:
+            value = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise with_install_line(f"{package}.{name}", error) from error
         setattr(sys.modules[package], name, value)
         return value
 

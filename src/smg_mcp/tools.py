@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from smg_config_files.text import TextRefused, read_yaml
 from smg_mcp.catalogue.catalogue import CatalogueCache
 from smg_mcp.catalogue.inventory import server_serves
 from smg_mcp.config.mapping import settings_of
-from smg_mcp.config.text import TextRefused, read_yaml
 from smg_mcp.policy.approval import Approval
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome

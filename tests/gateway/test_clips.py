@@ -154,8 +154,8 @@ async def test_without_pyav_the_client_is_told_what_the_gateway_lacks(
     async with seeing(hearer) as house:
         sound = await refused(house, audio_part(coded_sound("mp3"), "mp3"))
 
-    assert "in MP4, for which PyAV is needed here: install smg-sdk[video]" in clip["message"]
-    assert "in MP3, for which PyAV is needed here: install smg-sdk[video]" in sound["message"]
+    assert "in MP4, for which PyAV is needed here: pip install 'smg-sdk[video]'" in clip["message"]
+    assert "in MP3, for which PyAV is needed here: pip install 'smg-sdk[video]'" in sound["message"]
 
 
 async def test_a_file_below_the_allowed_folder_may_be_a_clip(seer: str, tmp_path: Path) -> None:

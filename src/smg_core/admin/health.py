@@ -5,7 +5,6 @@ admin.app. Below: the table that the processes write.
 """
 
 from collections import Counter
-from importlib import metadata
 from typing import Literal
 
 import msgspec
@@ -19,6 +18,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.operation.process_table import ProcessState, ProcessTable
 from smg_core.serving.services import Services
+from smg_core.version import SDK_VERSION
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["HEALTH", "GatewayHealth", "ProcessHealth", "health_routes"]
@@ -83,7 +83,7 @@ class _Health:
         ready = any(each.status == "ready" for each in processes)
         health = GatewayHealth(
             "draining" if services.admission.draining or services.admission.held else "ok" if ready else "waiting",
-            metadata.version("smg-sdk"),
+            SDK_VERSION,
             sorted(services.models),
             dict(Counter(worker.state for worker in services.registry)),
             processes,

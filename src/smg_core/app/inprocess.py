@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from smg_core.app.app_call import AppCall, request_scope
 from smg_core.errors import InvalidRequest
+from smg_core.extras import loaded
 from smg_core.http.envelopes import Envelopes
 from smg_core.http.scope import AsgiApp, Scope
 
@@ -91,7 +92,7 @@ def _http_module(sdk: ModuleType | None) -> ModuleType:
         for base in getattr(default, "__mro__", ()):
             if base.__name__ == "AsyncClient":
                 return importlib.import_module(base.__module__.partition(".")[0])
-    return importlib.import_module("httpx2" if "httpx2" in sys.modules else "httpx")
+    return loaded("an HTTP client", "httpx2" if "httpx2" in sys.modules else "httpx")
 
 
 def _async_transport(module: ModuleType, app: AsgiApp) -> object:

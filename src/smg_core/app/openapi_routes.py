@@ -6,7 +6,6 @@ describe. Below: wire.openapi and the page's text.
 
 import asyncio
 from collections.abc import Iterable
-from importlib import metadata
 
 import msgspec
 
@@ -18,6 +17,7 @@ from smg_core.http.routes import Route
 from smg_core.http.scope import Header
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
+from smg_core.version import SDK_VERSION
 from smg_core.wire.openapi import Described, document
 from smg_core.wire.operation import HTML_PAGE, Operation, OperationResponse
 
@@ -85,7 +85,7 @@ class _Describing:
             self._document, self._page = await asyncio.to_thread(self._write)
 
     def _write(self) -> tuple[bytes, bytes]:
-        made = document(self.routes, version=metadata.version("smg-sdk"), error=ErrorBody)
+        made = document(self.routes, version=SDK_VERSION, error=ErrorBody)
         return msgspec.json.encode(made), docs_page(made)
 
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:

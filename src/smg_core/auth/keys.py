@@ -13,13 +13,14 @@ from typing import Any
 
 import attrs
 
+from smg_config_files.text import TextRefused, read_json, read_yaml
 from smg_core.auth.credentials import Credential
 from smg_core.auth.names import LONGEST_NAME, is_caller_name
 from smg_core.auth.roles import USER, Roles
 from smg_core.errors import AuthenticationFailed
+from smg_core.extras import needs
 from smg_core.request import Caller
 from smg_core.settings import ConfigError, nearest
-from smg_mcp.config.text import TextRefused, read_json, read_yaml
 
 __all__ = ["ApiKey", "StaticKeys", "keys_in_file", "keys_in_lines", "seconds_of"]
 
@@ -126,9 +127,7 @@ def _parsed(text: str, suffix: str, source: str) -> object:
     try:
         return read_json(text) if suffix == ".json" else read_yaml(text)
     except ImportError:
-        raise ConfigError(
-            f"{source}: reading YAML needs PyYAML: pip install 'smg-sdk[server]', or write JSON"
-        ) from None
+        raise ConfigError(f"{source}: {needs('YAML', 'yaml')}, or write JSON") from None
     except TextRefused as error:
         raise ConfigError(f"{source}: {error.reason}") from None
 

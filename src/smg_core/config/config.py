@@ -18,12 +18,14 @@ from typing import Any
 
 import attrs
 
+from smg_config_files.text import TextRefused, read_json, read_yaml
 from smg_core.admin.settings import AdminConfig
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.channel.settings import ChannelConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
+from smg_core.extras import needs
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.http.settings import (
@@ -58,7 +60,6 @@ from smg_core.settings import (
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
-from smg_mcp.config.text import TextRefused, read_json, read_yaml
 
 __all__ = [
     "Config",
@@ -294,7 +295,7 @@ def _parsed(text: str, suffix: str, *, secret: bool) -> object:
     try:
         return read_json(text) if suffix == ".json" else read_yaml(text)
     except ImportError:
-        raise ValueError("reading YAML needs PyYAML: pip install 'smg-sdk[server]', or write JSON or TOML") from None
+        raise ValueError(f"{needs('YAML', 'yaml')}, or write JSON or TOML") from None
     except TextRefused as error:
         raise ValueError(error.reason if secret else str(error)) from None
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from smg_core.extras import missing
 from smg_core.gateway.mesh import mesh_counters
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
@@ -75,7 +76,7 @@ def _stored(services: Services, url: str) -> "StoreCounters":
     try:
         from smg_core.limits.store import StoreCounters, StoreTerms
     except ModuleNotFoundError as error:
-        raise ConfigError(f"limits.store needs the extra smg-sdk[redis]: {error.name} is missing") from None
+        raise ConfigError(missing("limits.store", error)) from None
 
     settings = services.live.config.limits
     terms = StoreTerms(settings.on_loss, settings.store_timeout_s, settings.reservation_s, settings.zone)

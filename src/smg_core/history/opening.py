@@ -16,6 +16,7 @@ from importlib.util import find_spec
 import attrs
 
 from smg_core.clock import Clock, SystemClock
+from smg_core.extras import missing
 from smg_core.history.deferred import DeferredStore
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
@@ -63,8 +64,7 @@ async def open_store(
 
 
 def _missing(scheme: str, error: ModuleNotFoundError) -> ConfigError:
-    extra = EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
-    return ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"')
+    return ConfigError(missing(f"history.url of {scheme}", error, EXTRAS[scheme]))
 
 
 @attrs.frozen

@@ -23,6 +23,7 @@ from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
+from smg_core.extras import missing
 from smg_core.history.store.base import KEYS_OWNER, Store
 from smg_core.identity.certificates import by_certificate
 from smg_core.identity.virtual_keys import VirtualKeys
@@ -141,8 +142,8 @@ async def open_identity(
 def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
     try:
         from smg_core.auth.oidc import OidcAuthenticator
-    except ImportError as error:
-        raise ConfigError(f"oidc.issuer: tokens need more packages ({error}): pip install 'smg-sdk[auth]'") from None
+    except ModuleNotFoundError as error:
+        raise ConfigError(missing("oidc.issuer", error, "auth")) from None
     return OidcAuthenticator(config.oidc, roles, clock=clock, longest=config.auth.credential_characters)
 
 

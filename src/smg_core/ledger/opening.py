@@ -6,6 +6,7 @@ Below: the stores, each loaded when it is used.
 
 import re
 
+from smg_core.extras import missing
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql.names import Names
 from smg_core.history.sql.sqlite_file import file_of
@@ -35,7 +36,7 @@ def ledger_store(settings: LedgerConfig, history: HistoryConfig) -> LedgerStore:
         try:
             from smg_core.ledger.postgres import PostgresLedger
         except ModuleNotFoundError as error:
-            raise ConfigError(f"ledger.url needs the extra smg-sdk[postgres]: {error.name} is missing") from None
+            raise ConfigError(missing("ledger.url", error)) from None
         modes = re.sub(r"([?&])ssl=", r"\1sslmode=", url)  # as the history's driver calls it
         return PostgresLedger(modes, LedgerStatements(names.prefix, names.schema), settings.timeout_s)
     from smg_core.ledger.sqlite import SqliteLedger

@@ -8,7 +8,6 @@ import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
 import attrs
@@ -30,6 +29,7 @@ from smg_core.meshed.loads import LoadsPart
 from smg_core.meshed.revoked import RevokedPart
 from smg_core.meshed.settings_seen import SettingsPart
 from smg_core.meshed.workers import WorkersPart
+from smg_core.version import SDK_VERSION
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
@@ -117,13 +117,6 @@ class GatewayMesh:
         await self.member.link.adopt_keys(read_mesh_keys(settings.keys))
 
 
-def _software() -> str:
-    try:
-        return version("smg-sdk")
-    except PackageNotFoundError:
-        return ""
-
-
 def _terms(settings: MeshConfig) -> NodeTerms:
     bounds = MeshBounds(entries=settings.entries, kept_bytes=settings.kept_bytes, writers=settings.members)
     return NodeTerms(
@@ -143,7 +136,7 @@ async def opened_mesh(arguments: MeshArguments) -> AsyncIterator[GatewayMesh]:
     settings, clock, monitor = config.mesh, arguments.clock, arguments.monitor
     name = settings.name or f"{socket.gethostname()[:32]}-{os.getpid()}"
     keys = read_mesh_keys(settings.keys)
-    link = mesh_link(LinkTerms(settings, name, keys, FORMATS.text, _software(), clock, config.limits.store))
+    link = mesh_link(LinkTerms(settings, name, keys, FORMATS.text, SDK_VERSION, clock, config.limits.store))
     private = settings.kind == "local" or (settings.kind == "gossip" and bool(keys))
     workers = WorkersPart(arguments.roster, name, clock, private=private)
     compared = SettingsPart(arguments.config)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DocumentReading", "MediaFetchingHere", "content_services", "document_reading"]
 
-_NEEDED = ("pypdf", "PIL", "numpy")
-_FETCHING = ("httpx", "PIL", "numpy")
+_NEEDED = ("pypdf", "smg_multimodal", "PIL")
+_FETCHING = ("smg_multimodal", "httpx", "PIL")
 
 
 def content_services(config: Config, pool: Executor) -> "tuple[ContentServices, DocumentReading | None]":

@@ -22,6 +22,7 @@ from smg_core.config.check import named_parsers
 from smg_core.config.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
+from smg_core.extras import missing
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import trim
 from smg_core.models.document_loading import content_services
@@ -239,10 +240,8 @@ class ModelLoader:
             return ""
         try:
             from smg_core.models.media_service import GatewayMedia
-        except ImportError as error:
-            log.warning(
-                "model %s: text only: media need more packages (%s): pip install 'smg-sdk[vision]'", name, error
-            )
+        except ModuleNotFoundError as error:
+            log.warning("model %s takes text alone: %s", name, missing("media", error, "vision"))
             return "packages that read media are not installed"
         loop = asyncio.get_running_loop()
         if self._media is None:

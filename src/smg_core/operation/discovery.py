@@ -18,6 +18,7 @@ from smg_core.discovery.pods import PodRules, model_reader
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
 from smg_core.engines.connections.target import Tls
+from smg_core.extras import needs
 from smg_core.fleet.connect import worker_file
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
@@ -72,7 +73,7 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
         )
     if settings.dns:
         if find_spec("dns") is None:
-            raise ConfigError("discovery.dns needs the package dnspython: pip install 'smg-sdk[dns]'")
+            raise ConfigError(needs("discovery.dns", "dns"))
         from smg_core.discovery.dns import DnsSource
         from smg_core.discovery.resolver import DnsResolver
 
@@ -84,6 +85,8 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
 
 def _pods(services: Services) -> Iterator[WorkerSource]:
     """A source for each selector. Raises ConfigError where the API server or the namespace is not known."""
+    if find_spec("httpx") is None:
+        raise ConfigError(needs("discovery.kubernetes", "httpx"))
     from smg_core.discovery.cluster import Cluster, namespace_of, server_url
     from smg_core.discovery.kubernetes import KubernetesSource
 

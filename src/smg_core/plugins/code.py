@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
+from smg_core.extras import missing
 from smg_core.middleware.asking import checked, fault_words
 from smg_core.middleware.base import HOOKS, About, HookName, Middleware, MiddlewareFault, PieceMode, PluginSession
 from smg_core.middleware.chain import Apart, PluginRules
@@ -85,8 +86,8 @@ class PluginCode:
         try:
             from smg_core.wasm.bounds import AnswerBounds
             from smg_core.wasm.loading import WasmPlugins
-        except ImportError as error:
-            raise ConfigError(f"components need more packages ({error}): pip install 'smg-sdk[plugins]'") from None
+        except ModuleNotFoundError as error:
+            raise ConfigError(missing("a component", error)) from None
         config = self._config
         return WasmPlugins(
             self._hear,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from smg_core.clock import Clock
 from smg_core.config.config import Config
+from smg_core.extras import missing
 from smg_core.hooks import Observer, TracesDropped
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.faults import FaultLog
@@ -59,8 +60,8 @@ class Tracing:
         """A context in which spans are sent; at its end, what waits is. Raises ConfigError."""
         try:
             from smg_core.observability.tracing import exporting
-        except ImportError as error:
-            raise ConfigError(f"traces: {error.name} is missing: pip install 'smg-sdk[traces]'") from None
+        except ModuleNotFoundError as error:
+            raise ConfigError(missing("traces.endpoint", error, "traces")) from None
         loop, settings = asyncio.get_running_loop(), self._config.traces
 
         def lost(requests: int, why: str) -> None:

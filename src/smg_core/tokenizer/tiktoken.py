@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from smg_core.extras import needs
 from smg_core.tokenizer.base import (
     EncodeReport,
     GivenUp,
@@ -187,7 +188,7 @@ def _encoding(ranks: Mapping[bytes, int], pattern: str, added: Mapping[str, int]
     try:
         import tiktoken
     except ImportError as missing:
-        raise ValueError("this vocabulary needs the package tiktoken: pip install 'smg-sdk[tiktoken]'") from missing
+        raise ValueError(needs("this vocabulary", "tiktoken")) from missing
     return tiktoken.Encoding("vocabulary", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=dict(added))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from smg_core.clock import Clock
 from smg_core.errors import ToolServerFailed
+from smg_core.extras import missing
 from smg_core.history.store.base import Store
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
@@ -36,10 +37,14 @@ async def hosted_tools(
     if not hosted_kinds(settings):
         yield {}
         return
-    import smg_mcp
-    from smg_core.tools.hosted import HostedTools, noted
-    from smg_mcp.records.errors import McpConfigError, McpError
+    try:
+        import smg_mcp
+        from smg_core.tools.hosted import HostedTools, noted
+        from smg_mcp.records.errors import McpConfigError, McpError
 
+        _ = smg_mcp.McpTools  # loads what its packages need
+    except ModuleNotFoundError as error:
+        raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted)
         async with tools:
@@ -48,8 +53,6 @@ async def hosted_tools(
                 ListTools: ToolListing(service),
                 CallTools: ToolCalling(service, clock, settings, takes),
             }
-    except ImportError as error:
-        raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error
     except McpConfigError as error:
         raise ConfigError(str(error)) from error
     except McpError as error:

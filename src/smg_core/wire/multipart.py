@@ -8,6 +8,7 @@ from collections.abc import Callable
 from email.message import Message
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, UnsupportedMedia
+from smg_core.extras import needs
 
 __all__ = ["FormReader"]
 
@@ -33,7 +34,7 @@ class FormReader:
             from python_multipart.exceptions import FormParserError
             from python_multipart.multipart import MultipartParser
         except ModuleNotFoundError:
-            raise NotImplementedHere('Files need python-multipart here: pip install "smg-sdk[server]"') from None
+            raise NotImplementedHere(needs("A form with files", "python_multipart")) from None
         self.fields: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
         self.media_type = ""

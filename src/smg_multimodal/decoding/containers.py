@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from smg_multimodal.decoding.formats import FORMATS, recognised
 from smg_multimodal.records.errors import BadClip, BadMedia, BadRecording
+from smg_multimodal.records.extras import line_to_install
 from smg_multimodal.records.types import Modality
 
 __all__ = ["AUDIO_DECODERS", "CONTAINERS", "VIDEO_DECODERS", "Container", "container_of", "needs_pyav", "unreadable"]
@@ -124,7 +125,9 @@ def _mpeg_audio(data: bytes) -> str | None:
 
 def needs_pyav(name: str, modality: Modality) -> BadMedia:
     """The error for a container that is taken where PyAV is installed, and it is not."""
-    return _error(modality, f"is in {CONTAINERS[name].label}, for which PyAV is needed here: install smg-sdk[video]")
+    return _error(
+        modality, f"is in {CONTAINERS[name].label}, for which PyAV is needed here: {line_to_install('video')}"
+    )
 
 
 def unreadable(data: bytes, modality: Modality) -> BadMedia:

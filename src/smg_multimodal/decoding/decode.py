@@ -22,6 +22,7 @@ from PIL.ExifTags import Base
 from smg_multimodal.decoding.fast_decode import decoded
 from smg_multimodal.decoding.formats import DEFAULT_FORMATS, ImageHeader, read_header
 from smg_multimodal.records.errors import BadMedia, MediaTooLarge
+from smg_multimodal.records.extras import line_to_install
 from smg_multimodal.records.types import Size
 from smg_multimodal.records.walks import MOST_STEPS
 
@@ -115,7 +116,7 @@ def _supported() -> frozenset[str]:
 
 def _open(data: bytes, header: ImageHeader) -> Image.Image:
     if header.format.name not in _supported():
-        extra = ": install smg-sdk[heic]" if header.format.name == "HEIF" else ""
+        extra = f": {line_to_install('heic')}" if header.format.name == "HEIF" else ""
         raise BadMedia(f"the image is in {header.format.label}, for which no decoder is installed here{extra}")
     try:
         image = Image.open(io.BytesIO(data), formats=(header.format.name,))

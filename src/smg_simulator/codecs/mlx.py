@@ -7,11 +7,10 @@ messages and no code, so that a fault of one shows at the other. Captures of a r
 
 from collections.abc import Callable, Mapping, Sequence
 
-from smg_grpc_proto.generated import mlx_engine_pb2 as pb
-
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import mlx_engine_pb2 as pb
 from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, set_fields
 from smg_simulator.codecs.shared_messages import CALLS, GrpcAnswers, ManyAborted, model_fields
 from smg_simulator.engine.engine import SimulatedModel

@@ -6,13 +6,13 @@ Decides how each message is put; pure. Above: server.grpc_server. The other side
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
 from smg_core.engines.status import NAMES
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, stop_fields
 from smg_simulator.codecs.neutral_media import KINDS, read_neutral_media
 from smg_simulator.engine.engine import SimulatedModel

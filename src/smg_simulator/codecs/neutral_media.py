@@ -6,7 +6,7 @@ hash has the right length. Pure. Above: codecs.neutral. Whether items fit the pr
 
 from collections.abc import Sequence
 
-from smg_core.engines._pb import engine_pb2 as pb
+from smg_engine_contract import engine_pb2 as pb
 from smg_simulator.engine.media import SeenMedia, seen_tensor
 from smg_simulator.engine.refusal import Refused
 

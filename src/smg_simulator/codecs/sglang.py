@@ -9,13 +9,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from google.protobuf.struct_pb2 import Struct
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
-
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
+from smg_engine_contract.engines.pool import Struct
 from smg_simulator.codecs.base import (
     PENALTIES,
     ChoiceEnd,

@@ -6,11 +6,10 @@ Decides how each is put; pure. Above: the dialects' codecs. The messages are tho
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smg_grpc_proto.generated import common_pb2 as common
-
 from smg_core.engines.base import Bootstrap, EngineLogprob
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
+from smg_engine_contract.engines import common_pb2 as common
 from smg_simulator.codecs.base import ChoiceSlice, parse_message
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.kv_feed import Batch

@@ -8,14 +8,13 @@ server was at hand.
 import json
 from collections.abc import Callable, Collection, Sequence
 
-from google.protobuf.struct_pb2 import Struct
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
-
 from smg_core.engines.base import Bootstrap, Encoded, EngineRequest
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import tokenspeed_scheduler_pb2 as pb
+from smg_engine_contract.engines.pool import Struct
 from smg_simulator.codecs.base import (
     PENALTIES,
     ChoiceEnd,

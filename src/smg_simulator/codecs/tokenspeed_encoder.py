@@ -4,8 +4,7 @@ Decides how each message is read and put; pure. Above: server.grpc_server. The o
 written after the source of its servicer, which takes one item and one room in a call.
 """
 
-from smg_grpc_proto.generated import tokenspeed_encoder_pb2 as pb
-
+from smg_engine_contract.engines import tokenspeed_encoder_pb2 as pb
 from smg_simulator.codecs.base import parse_message
 from smg_simulator.codecs.tokenspeed import seen_item
 from smg_simulator.engine.media import SeenMedia

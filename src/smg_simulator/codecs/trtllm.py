@@ -8,12 +8,11 @@ no real server was at hand.
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from smg_grpc_proto.generated import trtllm_service_pb2 as pb
-
 from smg_core.engines.base import ContextPhase, EngineLogprob, EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import trtllm_service_pb2 as pb
 from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, stop_fields
 from smg_simulator.codecs.shared_messages import CALLS, SharedAnswers, token_counts, write_match
 from smg_simulator.engine.engine import SimulatedModel

@@ -7,13 +7,12 @@ vendor's messages and no code, so that a fault of one shows at the other.
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
-
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 from smg_simulator.codecs.base import (
     PENALTIES,
     ChoiceEnd,

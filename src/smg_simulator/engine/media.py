@@ -13,9 +13,9 @@ from itertools import pairwise
 from math import prod
 
 import attrs
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 from smg_simulator.engine.refusal import Refused
 
 __all__ = [

@@ -6,9 +6,9 @@ Above: tests. Below: kv_feed, published_events, pyzmq.
 
 import asyncio
 from collections import deque
-from importlib import import_module
 from typing import Any, Self
 
+from smg_core.extras import loaded
 from smg_simulator.engine.kv_feed import Batch, KvFeed
 from smg_simulator.server.published_events import EventLayout, payload_of
 
@@ -38,8 +38,8 @@ class KvPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        zmq = import_module("zmq")
-        context = import_module("zmq.asyncio").Context.instance()
+        zmq = loaded("publishing KV events", "zmq")
+        context = loaded("publishing KV events", "zmq.asyncio").Context.instance()
         self._publish, self._router = zmq.Context.instance().socket(zmq.PUB), context.socket(zmq.ROUTER)
         ports = [each.bind_to_random_port("tcp://127.0.0.1") for each in (self._publish, self._router)]
         self.events, self.replay = (f"tcp://127.0.0.1:{port}" for port in ports)

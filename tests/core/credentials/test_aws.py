@@ -260,3 +260,8 @@ async def test_a_profile_that_signs_in_by_sso_is_asked_of_botocore(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / ".aws" / "config"))
     with pytest.raises(ValueError, match=r"botocore gives no keys: [A-Za-z]+Error"):  # nobody has signed in
         await chain(tmp_path, {}, profile="work").fetch()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "botocore"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    with pytest.raises(ValueError, match=r"needs the package botocore, .*: pip install 'smg-(sdk|core)\[aws\]'"):
+        await chain(tmp_path, {}, profile="work").fetch()

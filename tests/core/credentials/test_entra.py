@@ -102,5 +102,5 @@ async def test_a_refusal_is_told_by_its_word_and_shows_no_secret() -> None:
 
 async def test_a_certificate_of_a_client_names_the_extra_that_it_needs() -> None:
     environment = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_CLIENT_CERTIFICATE_PATH": "/cert.pem"}
-    with pytest.raises(ValueError, match=r"azure-identity .*smg-sdk\[azure\]|azure-identity gives no token"):
+    with pytest.raises(ValueError, match=r"the package azure, .*smg-(sdk|core)\[azure\]|azure-identity gives no token"):
         await chain(environment).fetch()

@@ -196,7 +196,7 @@ async def test_a_token_is_asked_of_the_hosts_of_google_alone(tmp_path: Path) -> 
         await chain(tmp_path, {}, file=file).fetch()
 
 
-async def test_a_file_of_another_type_is_read_by_google_auth(tmp_path: Path) -> None:
+async def test_a_file_of_another_type_is_read_by_google_auth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cloud = Cloud(lambda _: (200, json.dumps({"access_token": "t0ken-of-the-library", "expires_in": 3600})))
     async with listening(cloud.take) as port:
         document = {
@@ -216,5 +216,10 @@ async def test_a_file_of_another_type_is_read_by_google_auth(tmp_path: Path) -> 
     async with listening(cloud.take) as port:
         refused = {**document, "token_url": f"http://127.0.0.1:{port}/token"}
         with pytest.raises(ValueError, match="google-auth gives no token: ") as caught:
+            await chain(tmp_path, {}, file=written(tmp_path, refused)).fetch()
+        for name in [name for name in sys.modules if name.startswith("google.auth")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "google.auth", None)
+        with pytest.raises(ValueError, match=r"needs the package google, .*: pip install 'smg-(sdk|core)\[google\]'"):
             await chain(tmp_path, {}, file=written(tmp_path, refused)).fetch()
     assert "s3cret" not in str(caught.value)

@@ -12,7 +12,6 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_grpc_proto.generated import common_pb2 as common
 from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 
@@ -40,6 +39,7 @@ from smg_core.engines.token_ids.client import EngineClient, KvReader
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import common_pb2 as common
 from smg_simulator.answers.faults import Fault
 from smg_simulator.codecs.all_codecs import server_codecs
 from smg_simulator.engine.engine import SimulatorConfig

@@ -275,5 +275,7 @@ def test_subtitles_and_attachments_are_left_alone() -> None:
 
 def test_without_pyav_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(av_input, "find_spec", lambda name: None)
-    with pytest.raises(BadClip, match=r"in MP4, for which PyAV is needed here: install smg-sdk\[video\]"):
+    with pytest.raises(
+        BadClip, match=r"in MP4, for which PyAV is needed here: pip install 'smg-(sdk|multimodal)\[video\]'"
+    ):
         clip_facts(coded_clip("mp4", 2), LIMITS)

@@ -111,7 +111,7 @@ def test_a_format_without_a_decoder_is_named_with_what_would_bring_one(monkeypat
     found = decode_image(heic, ImageLimits(formats=ALL))
     assert found.size == (64, 48)
     monkeypatch.setattr(decode, "_supported", lambda: frozenset({"JPEG"}))
-    with pytest.raises(BadMedia, match=r"HEIC, .*: install smg-sdk\[heic\]"):
+    with pytest.raises(BadMedia, match=r"HEIC, .*: pip install 'smg-(sdk|multimodal)\[heic\]'"):
         decode_image(heic, ImageLimits(formats=ALL))
 
 

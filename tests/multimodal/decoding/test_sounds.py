@@ -150,7 +150,9 @@ def test_what_is_no_recording_is_refused_by_its_name_and_told_what_is_taken(star
 @pytest.mark.parametrize(("kind", "label"), [("mp3", "MP3"), ("ogg", "Ogg"), ("m4a", "MP4"), ("aac", "AAC")])
 def test_without_pyav_the_error_says_what_to_install(kind: str, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(av_input, "find_spec", lambda name: None)
-    with pytest.raises(BadRecording, match=rf"in {label}, for which PyAV is needed here: install smg-sdk\[video\]"):
+    with pytest.raises(
+        BadRecording, match=rf"in {label}, for which PyAV is needed here: pip install 'smg-(sdk|multimodal)\[video\]'"
+    ):
         recording_facts(coded_sound(kind, 0.2), LIMITS, 16000)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from reference_families import FAMILIES, Family
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from sound_files import clip, recording
 from vocabulary import TestVocabulary
 
 from smg_core.engines.codecs.vllm.media import vllm_media
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.families.media_family import MediaFamily
 from smg_multimodal.families.registry import FAMILIES as ROWS

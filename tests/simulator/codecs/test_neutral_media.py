@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines._pb import engine_pb2 as pb
+from smg_engine_contract import engine_pb2 as pb
 from smg_simulator.codecs.neutral_media import read_neutral_media
 from smg_simulator.engine.media import check_media, describe_media, media_spans
 from smg_simulator.engine.refusal import Refused

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines._pb import engine_pb2 as neutral
+from smg_engine_contract import engine_pb2 as neutral
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 from smg_simulator.codecs.neutral import NeutralServerCodec
 from smg_simulator.codecs.vllm import VllmServerCodec
 from smg_simulator.engine.kv_feed import Batch

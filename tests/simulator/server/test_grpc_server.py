@@ -10,17 +10,17 @@ from pathlib import Path
 
 import grpc
 import pytest
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang
-from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.engine_kinds import DIALECTS
 from tests.shared import PATIENCE
 from tests.simulator.peer import Peer, peer
 
-from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.constraint import Constraint
 from smg_core.testing import FakeClock
+from smg_engine_contract import engine_pb2 as neutral
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import mlx_engine_pb2 as mlx
+from smg_engine_contract.engines import sglang_scheduler_pb2 as sglang
+from smg_engine_contract.engines import vllm_engine_pb2 as vllm
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig

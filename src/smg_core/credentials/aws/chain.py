@@ -20,6 +20,7 @@ from smg_core.credentials.aws.sts import STS_HEADERS, assume_role, assume_role_w
 from smg_core.credentials.renewal.asking import TokenAsker
 from smg_core.credentials.renewal.granted import Granted, ending_of
 from smg_core.credentials.renewal.programs import output_of
+from smg_core.extras import needs
 from smg_core.regular_files import read_regular
 
 __all__ = ["AwsChain"]
@@ -176,9 +177,7 @@ class AwsChain:
         try:
             session, errors = import_module("botocore.session"), import_module("botocore.exceptions")
         except ImportError:
-            raise ValueError(
-                f"the profile {profile.name!r} signs in by SSO, which needs botocore (pip install 'smg-sdk[aws]')"
-            ) from None
+            raise ValueError(needs(f"the profile {profile.name!r}, which signs in by SSO,", "botocore")) from None
 
         def asked() -> AwsKeys:
             try:

@@ -17,6 +17,7 @@ from smg_core.credentials.renewal.asking import TokenAsker
 from smg_core.credentials.renewal.granted import Granted
 from smg_core.credentials.renewal.renewed import Renewed
 from smg_core.credentials.renewal.token_answers import token_of_answer, token_until
+from smg_core.extras import needs
 from smg_core.regular_files import read_regular
 
 __all__ = ["AZURE_SCOPE", "EntraChain"]
@@ -94,9 +95,7 @@ class EntraChain:
         try:
             identity, errors = import_module("azure.identity"), import_module("azure.core.exceptions")
         except ImportError:
-            raise ValueError(
-                "a client's certificate is used by azure-identity alone (pip install 'smg-sdk[azure]')"
-            ) from None
+            raise ValueError(needs("a client's certificate", "azure.identity")) from None
 
         def asked() -> tuple[str, float]:
             try:

@@ -31,6 +31,7 @@ from smg_core.credentials.renewal.asking import TokenAsker
 from smg_core.credentials.renewal.granted import Granted
 from smg_core.credentials.renewal.programs import output_of
 from smg_core.credentials.renewal.token_answers import token_of_answer, token_until
+from smg_core.extras import needs
 from smg_core.regular_files import read_regular
 
 __all__ = ["CLOUD_SCOPE", "GoogleChain"]
@@ -197,9 +198,7 @@ class GoogleChain:
             kind, errors = import_module(module), import_module("google.auth.exceptions")
             requests = import_module("google.auth.transport.requests")
         except ImportError:
-            raise ValueError(
-                "files of this type are read by google-auth alone (pip install 'smg-sdk[google]')"
-            ) from None
+            raise ValueError(needs("a file of this type", "google.auth")) from None
 
         def asked() -> tuple[str, float | None]:
             try:

@@ -9,9 +9,9 @@ import math
 import re
 from collections.abc import Iterable
 
-from smg_core.engines._pb.engine_pb2 import EmbedRequest
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engine_pb2 import EmbedRequest
 
 __all__ = [
     "any_of",

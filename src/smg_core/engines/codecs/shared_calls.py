@@ -9,12 +9,12 @@ from math import isfinite
 from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
-from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.base import KvFacts, Unary
 from smg_core.engines.codecs.answers import parse
 from smg_core.engines.loads import Loads, RankLoad
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines.pool import Struct
 
 __all__ = [
     "health_call",

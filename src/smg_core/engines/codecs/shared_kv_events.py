@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from msgspec.structs import replace
-from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.base import Unary
 from smg_core.engines.codecs.answers import parse
@@ -25,6 +24,7 @@ from smg_core.engines.kv_events import (
     cut,
 )
 from smg_core.engines.loads import RankLoad
+from smg_engine_contract.engines import common_pb2 as common
 
 __all__ = ["kv_events_call"]
 

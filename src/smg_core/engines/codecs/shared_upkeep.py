@@ -3,11 +3,10 @@
 Decides how they are written; pure. Above: the codecs of these dialects. The messages come from the package smg-grpc-proto.
 """
 
-from smg_grpc_proto.generated import common_pb2 as common
-
 from smg_core.engines.base import Unary
 from smg_core.engines.codecs.answers import parse
 from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache, StartProfile, StopProfile
+from smg_engine_contract.engines import common_pb2 as common
 
 __all__ = ["reply_of", "upkeep_call"]
 

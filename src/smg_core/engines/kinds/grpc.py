@@ -9,6 +9,7 @@ from collections.abc import Callable
 from smg_core.engines.base import Codec, MediaPacking, Transport
 from smg_core.engines.connections.target import GRPC_SCHEMES, Target
 from smg_core.engines.kinds.kind import EngineKind, EnginePlace
+from smg_core.extras import with_install_line
 
 __all__ = ["GRPC_KINDS", "grpc_kind"]
 
@@ -32,8 +33,10 @@ def _transport(place: EnginePlace) -> Transport:
     target = _target(place)
     transport: Transport
     if place.library == "grpcio":
-        from smg_core.engines.grpc.grpcio import GrpcioTransport
-
+        try:
+            from smg_core.engines.grpc.grpcio import GrpcioTransport
+        except ModuleNotFoundError as error:
+            raise with_install_line("the library grpcio", error) from None
         transport = GrpcioTransport(
             target,
             limits=place.limits,

@@ -22,6 +22,7 @@ from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.kv_zmq.messages import END_OF_REPLAY, published_batches
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError
+from smg_core.extras import needs
 
 __all__ = ["KvAddress", "KvSubscriber"]
 
@@ -49,7 +50,7 @@ class KvAddress:
         if self.replay and not self.events:
             raise ValueError("kv_events_replay is of no use without kv_events")
         if self.events and find_spec("zmq") is None:
-            raise ValueError("kv_events needs pyzmq: install the extra 'kv-events' of this package")
+            raise ValueError(needs("kv_events", "zmq"))
 
     def of_rank(self, rank: int) -> "KvAddress":
         """Where the rank of this number publishes."""

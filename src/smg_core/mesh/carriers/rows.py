@@ -10,6 +10,7 @@ from typing import cast
 import attrs
 
 from smg_core.clock import Clock
+from smg_core.extras import missing
 from smg_core.mesh.base import MeshLink
 from smg_core.mesh.settings import MeshConfig
 from smg_core.settings import ConfigError
@@ -53,9 +54,5 @@ def mesh_link(terms: LinkTerms) -> MeshLink:
     try:
         link = getattr(import_module(row.module), row.link)
     except ModuleNotFoundError as error:
-        if not row.extra:
-            raise
-        raise ConfigError(
-            f"mesh.kind {terms.settings.kind} needs the extra smg-sdk[{row.extra}]: {error.name} is missing"
-        ) from None
+        raise ConfigError(missing(f"mesh.kind {terms.settings.kind}", error, row.extra)) from None
     return cast("MeshLink", link(terms))

@@ -11,7 +11,6 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.tools.hosted import ServerTool, ToolAnswer
 from smg_core.request import Text
 from smg_core.wire.json_text import encode_object
-from smg_mcp.catalogue.search import FOUND, MOST_FOUND, TOOL_SEARCH, TOOL_SEARCH_SCHEMA
 
 __all__ = ["search_answer", "search_of", "search_tool", "searched_servers"]
 
@@ -32,6 +31,11 @@ def searched_servers(counts: Mapping[str, int], most: int | None) -> frozenset[s
 
 def search_tool(label: str, count: int) -> ServerTool:
     """The tool that searches `count` tools of the server of this label."""
+    from smg_mcp.catalogue.search import (  # there are such tools only where it is installed
+        TOOL_SEARCH,
+        TOOL_SEARCH_SCHEMA,
+    )
+
     told = (
         f"Finds tools of '{label}', which has {count} that are not listed here. Call it with what a tool should do, in a few "
         "words; the tools that it finds can be called afterwards."
@@ -41,6 +45,8 @@ def search_tool(label: str, count: int) -> ServerTool:
 
 def search_of(arguments: JsonObject) -> tuple[str, int] | str:
     """The query of a search and how many tools it may find; or what is wrong with the arguments."""
+    from smg_mcp.catalogue.search import FOUND, MOST_FOUND
+
     query, limit = arguments.get("query"), arguments.get("limit", FOUND)
     if not isinstance(query, str) or not query.strip():
         return "The argument 'query' has to be a text that says what a tool should do."

@@ -8,16 +8,16 @@ from typing import Literal
 
 import pytest
 from PIL import Image
-from smg_grpc_proto.generated import trtllm_service_pb2 as trtllm
-from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.engine_kinds import DIALECTS
 
-from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.engines.kinds.table import kind
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as neutral
+from smg_engine_contract.engines import trtllm_service_pb2 as trtllm
+from smg_engine_contract.engines import vllm_engine_pb2 as vllm
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
 

@@ -5,9 +5,9 @@ import inspect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.codecs.protobuf import tagged, varints_of
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 
 INPUT_IDS = 2  # in GenerateRequest
 

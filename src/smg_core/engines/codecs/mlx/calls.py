@@ -5,11 +5,11 @@ package smg-grpc-proto. GetServerInfo says nothing that the gateway needs, so al
 """
 
 import attrs
-from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
 from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.codecs.answers import parse
 from smg_core.engines.codecs.shared_calls import health_call, tokenizer_call
+from smg_engine_contract.engines import mlx_engine_pb2 as pb
 
 __all__ = ["FACTS", "HEALTH", "INPUT_IDS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
 

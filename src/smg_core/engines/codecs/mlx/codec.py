@@ -12,8 +12,6 @@ a request is made (`pipeline.prompt.prepare`).
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from smg_grpc_proto.generated import mlx_engine_pb2 as pb
-
 from smg_core.engines.base import EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.codecs.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.codecs.mlx import calls
@@ -24,6 +22,7 @@ from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import mlx_engine_pb2 as pb
 
 __all__ = ["MlxCodec"]
 

@@ -7,7 +7,6 @@ means no limit).
 
 from collections.abc import Sequence
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.codecs.answers import json_object, parse
 from smg_core.engines.codecs.protobuf import tagged, varints_of
@@ -15,6 +14,7 @@ from smg_core.engines.loads import Loads, RankLoad
 from smg_core.engines.pooling import Vector, vector_of
 from smg_core.request import PoolKind
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 
 __all__ = ["DESCRIBES", "FACTS", "HEALTH", "INPUT_IDS", "LOADS", "MODEL", "SERVICE", "TOKENIZER", "abort", "embed"]
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from google.protobuf.message import DecodeError
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.codecs.answers import (
     LazyRows,
@@ -35,6 +34,7 @@ from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgErro
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 
 __all__ = ["NeutralCodec"]
 

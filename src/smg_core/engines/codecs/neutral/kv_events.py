@@ -5,7 +5,6 @@ Decides what the messages mean; pure. Above: `codec`. The contract's hashes are 
 
 from collections.abc import Iterator, Sequence
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import Unary
 from smg_core.engines.codecs.answers import parse
 from smg_core.engines.codecs.neutral.calls import SERVICE
@@ -20,6 +19,7 @@ from smg_core.engines.kv_events import (
     KvTier,
     cut,
 )
+from smg_engine_contract import engine_pb2 as pb
 
 __all__ = ["kv_events"]
 

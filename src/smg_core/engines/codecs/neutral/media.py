@@ -10,9 +10,9 @@ from typing import Protocol
 
 import attrs
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import SharedPlace, Tensor
 from smg_core.engines.codecs.tensors import BytesLike, MediaMessage, head
+from smg_engine_contract import engine_pb2 as pb
 
 __all__ = ["NeutralMedium", "NeutralRequestMedia", "neutral_medium"]
 

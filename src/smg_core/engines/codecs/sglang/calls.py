@@ -9,7 +9,6 @@ bounds it too).
 from collections.abc import Sequence
 
 import attrs
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.codecs.answers import json_object, parse
@@ -27,6 +26,7 @@ from smg_core.engines.codecs.shared_upkeep import reply_of
 from smg_core.engines.pooling import Vector, class_names, pools_of, vector_of
 from smg_core.engines.upkeep import Adapter, EngineReply, LoadAdapter, UnloadAdapter
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
 
 __all__ = [
     "ADAPTERS",

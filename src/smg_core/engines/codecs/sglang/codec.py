@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.codecs.decoding import FINISH, Wording, decoder_of, matched_stop, prompt_scores
@@ -31,6 +30,7 @@ from smg_core.engines.upkeep import EngineReply, EngineTask, LoadAdapter, Unload
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
 
 __all__ = ["SglangCodec"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
 from smg_core.engines.codecs.tensors import BytesLike, MediaMessage, head, map_field, with_data
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
 
 __all__ = ["SglangMedia", "SglangRequestMedia"]
 

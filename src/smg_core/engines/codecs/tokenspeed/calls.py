@@ -7,8 +7,6 @@ package smg-grpc-proto. GetServerInfo has the engine's own arguments; what they 
 from typing import Literal
 
 import attrs
-from smg_grpc_proto.generated import tokenspeed_encoder_pb2 as encoder
-from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import EngineFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.codecs.answers import json_object, parse
@@ -23,6 +21,8 @@ from smg_core.engines.codecs.shared_calls import (
 )
 from smg_core.engines.codecs.tensors import MediaMessage, concatenated
 from smg_core.errors import WorkerBusy
+from smg_engine_contract.engines import tokenspeed_encoder_pb2 as encoder
+from smg_engine_contract.engines import tokenspeed_scheduler_pb2 as pb
 
 __all__ = [
     "DESCRIBES",

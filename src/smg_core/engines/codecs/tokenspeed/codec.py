@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import attrs
-from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Encoded, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.codecs.decoding import FINISH, Wording, decoder_of, matched_stop
@@ -29,6 +28,7 @@ from smg_core.errors import UnsupportedParameter
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import tokenspeed_scheduler_pb2 as pb
 
 __all__ = ["TokenSpeedCodec"]
 

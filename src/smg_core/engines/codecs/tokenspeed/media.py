@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import attrs
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
 from smg_core.engines.codecs.tensors import BytesLike, MediaMessage, map_field, with_data
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import tokenspeed_scheduler_pb2 as pb
 
 __all__ = ["TokenSpeedMedium", "TokenSpeedRequestMedia"]
 

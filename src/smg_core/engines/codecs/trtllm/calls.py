@@ -6,11 +6,10 @@ those of the table. GetModelInfo has no name but the model's path. The vocabular
 left to the tokenizer.
 """
 
-from smg_grpc_proto.generated import trtllm_service_pb2 as pb
-
 from smg_core.engines.base import EngineFacts, ModelInfo, Unary
 from smg_core.engines.codecs.answers import parse
 from smg_core.engines.codecs.shared_calls import tokenizer_call
+from smg_engine_contract.engines import trtllm_service_pb2 as pb
 
 __all__ = ["FACTS", "HEALTH", "INPUT_IDS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
 

@@ -12,7 +12,6 @@ from functools import partial
 from operator import attrgetter
 
 import attrs
-from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
 from smg_core.engines.base import (
     ContextPhase,
@@ -39,6 +38,7 @@ from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import trtllm_service_pb2 as pb
 
 __all__ = ["TrtllmCodec"]
 

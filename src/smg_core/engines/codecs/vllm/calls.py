@@ -7,7 +7,6 @@ package smg-grpc-proto. GetModelInfo and GetServerInfo report some facts only; `
 from typing import Literal
 
 import attrs
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, ProcessFacts, Unary
 from smg_core.engines.codecs.answers import json_object, parse
@@ -21,6 +20,7 @@ from smg_core.engines.codecs.shared_calls import (
 from smg_core.engines.constraint import HoldsFrom
 from smg_core.engines.pooling import Vector, pools_of, vector_of
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 
 __all__ = [
     "DESCRIBES",

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
-
 from smg_core.engines.base import EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.codecs.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.codecs.protobuf import float32, int32, nonzero, positive, tagged, uint32, varints_of
@@ -31,6 +29,7 @@ from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 
 __all__ = ["VllmCodec"]
 

@@ -2,11 +2,11 @@
 the embedded engine writes the same answers."""
 
 import pytest
-from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 from tests.core.engines.codecs.captures import Exchange, Scored, exchanges, no_text
 
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.codecs.mlx.codec import MlxCodec
+from smg_engine_contract.engines import mlx_engine_pb2 as pb
 from smg_simulator.codecs.choice_messages import ChoiceMessages
 from smg_simulator.codecs.mlx import MlxServerCodec
 from smg_simulator.engine.engine import Choice

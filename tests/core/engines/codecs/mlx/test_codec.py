@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.codecs.mlx.codec import MlxCodec
@@ -14,6 +13,7 @@ from smg_core.engines.constraint import Constraint
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import mlx_engine_pb2 as pb
 
 CODEC = MlxCodec()
 HELLO = [1549, 3, 3087, 450, 502, 373, 388, 3320, 33, 2]

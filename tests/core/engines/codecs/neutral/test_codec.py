@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineFacts, EngineLogprob, EngineRequest
 from smg_core.engines.codecs.neutral.codec import NeutralCodec
 from smg_core.engines.constraint import Constraint
@@ -20,6 +19,7 @@ from smg_core.errors import (
 )
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 from smg_simulator.codecs.neutral import NeutralServerCodec
 
 CODEC = NeutralCodec()

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.core.engines.codecs.vllm.test_media import Tensor
 
-from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.codecs.neutral.codec import NeutralCodec
 from smg_core.engines.codecs.neutral.media import NeutralRequestMedia, neutral_medium
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract import engine_pb2 as pb
 
 
 @attrs.frozen(eq=False)

@@ -4,12 +4,12 @@ came; the embedded engine writes the same answers."""
 from collections import Counter
 
 import pytest
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 from tests.core.engines.codecs.captures import Exchange, Scored, exchanges, no_text
 
 from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.codecs.sglang.codec import SglangCodec
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
 from smg_simulator.codecs.choice_messages import ChoiceMessages
 from smg_simulator.codecs.sglang import SglangServerCodec
 from smg_simulator.engine.engine import Choice

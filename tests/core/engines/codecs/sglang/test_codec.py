@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest
 from smg_core.engines.codecs.sglang.codec import SglangCodec
@@ -15,6 +14,7 @@ from smg_core.engines.constraint import Constraint
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import sglang_scheduler_pb2 as pb
 
 CODEC = SglangCodec()
 HELLO = [1549, 3, 3087, 450, 502, 373, 388, 3320, 33, 2]

@@ -11,8 +11,6 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from tests.core.engines.codecs.vllm.test_media import Media
 
 from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest
@@ -22,6 +20,8 @@ from smg_core.engines.constraint import Constraint
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 from smg_simulator.codecs.vllm import VllmServerCodec
 
 CODEC = VllmCodec()

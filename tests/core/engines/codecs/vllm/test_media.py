@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_grpc_proto.generated import common_pb2 as common
-from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import EngineRequest
 from smg_core.engines.codecs.tensors import MediaMessage
@@ -17,6 +15,8 @@ from smg_core.engines.codecs.vllm.media import VllmRequestMedia, vllm_media
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
+from smg_engine_contract.engines import common_pb2 as common
+from smg_engine_contract.engines import vllm_engine_pb2 as pb
 
 CODEC = VllmCodec()
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_mcp.config.text import TextRefused, read_json, read_yaml
+from smg_config_files.text import TextRefused, read_json, read_yaml
 
 PLAIN = st.recursive(
     st.none()

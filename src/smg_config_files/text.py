@@ -1,4 +1,4 @@
-"""Reads JSON and YAML that a person wrote: settings, workers, plugins, keys, MCP servers. smg_core reads its files with it, too.
+"""Reads JSON and YAML that a person wrote: settings, workers, plugins, keys, MCP servers.
 
 Decides what is refused beside what is neither: a text that is nested too deeply, a key that is given twice in one mapping, and
 aliases that make more of a few lines than their reader could go through. Pure; PyYAML is imported when a text is read.
@@ -59,9 +59,12 @@ def _given_twice(name: str, line: int) -> TextRefused:
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. Raises TextRefused, and ImportError where PyYAML is not installed."""
-    import yaml
-
+    """What a YAML text says. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        sentence = "YAML needs the package yaml, which is not installed: pip install 'smg-config-files[yaml]'"
+        raise ModuleNotFoundError(sentence, name=error.name) from None
     try:
         loader = yaml.SafeLoader(text)
         try:

@@ -1,0 +1,10 @@
+"""smg_config_files: JSON and YAML that a person wrote, read strictly: no key twice, no depth without end.
+
+    from smg_config_files import TextRefused, read_json, read_yaml
+
+For every package that reads such files. The standard library alone; `read_yaml` needs PyYAML (the extra `yaml`).
+"""
+
+from smg_config_files.text import TextRefused, read_json, read_yaml
+
+__all__ = ["TextRefused", "read_json", "read_yaml"]

@@ -1,1 +1,0 @@
-"""Made by tools/proto.py; do not edit."""
