@@ -46,7 +46,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
-        observability.tracing sealing smg_mcp.sessions wire
+        observability.tracing sealing smg_mcp.functions smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
@@ -116,6 +116,7 @@ LAZY_TABLES = frozenset(
             "mesh.carriers.rows",
             "models.loading",
             "serving.tracing",
+            "smg_mcp.tools",
             "tools.opening",
         ),
         "smg_simulator.commands.flags",
@@ -125,6 +126,7 @@ LAZY_TABLES = frozenset(
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
 LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "app.app": 1, "routing.policies": 2}
+LAST_LINES |= {"smg_mcp.functions.session": 3}
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,

@@ -870,6 +870,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.functions.session: _SHOWN
         smg_mcp.sessions.session: _MOST_SHOWN
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE

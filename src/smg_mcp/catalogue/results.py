@@ -1,7 +1,7 @@
 """A server's result to a `ToolOutcome`, within bounds.
 
-Above: `session`. Below: `records.base`, `records.settings`. Pure: takes the result as JSON. Pictures and recordings are kept as
-they are; what is over a bound is cut or left out, and a line of text says so.
+Above: sessions, functions. Below: `records.base`, `records.settings`. Pure: takes the result as JSON. Pictures and recordings are
+kept as they are; what is over a bound is cut or left out, and a line of text says so.
 """
 
 import json
