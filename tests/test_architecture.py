@@ -70,7 +70,7 @@ TIERS: tuple[str, ...] = (
     "meshed",
     "serving",
     """
-        apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
+        apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
@@ -92,6 +92,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "apis.mcp.routes",
             "apis.usage.asking",
             "app.app",
             "batches.work",

@@ -177,6 +177,11 @@ class RequestTools:
             unconstrained=faults.unconstrained,
         )
 
+    async def listed(self, server: str, what: str) -> Sequence[Mapping[str, Any]]:
+        """The "resources", "templates" or "prompts" of one server, as it describes them."""
+        async with self._server(server).session() as session:
+            return await session.listed(what)
+
     async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
         """The contents of a server's resource."""
         async with self._server(server).session() as session:

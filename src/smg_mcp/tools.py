@@ -150,12 +150,15 @@ class McpTools:
         servers: Sequence[str] | None = None,
         extra: Sequence[RequestServer] = (),
         request_id: str = "",
+        marks: Mapping[str, str] | None = None,
     ) -> RequestTools:
         """The tools as one request of `tenant` sees them.
 
         `credentials` are the caller's own bearer tokens by server; `headers` those of the request, of which each server is sent
         the ones in its `forward_headers`. `servers` names those to use (None: all that the tenant may use); `extra` are servers
-        that the request brings, which must be where the egress settings allow. Raises McpUnknownTool and McpForbidden."""
+        that the request brings, which must be where the egress settings allow; `marks` are headers of the program's own, which
+        every server is sent. Raises McpUnknownTool and McpForbidden."""
+        marks = marks or {}
         names = list(self._servers) if servers is None else list(servers)
         found = []
         for name in names:
@@ -167,10 +170,10 @@ class McpTools:
             if server.protocol == "python":
                 found.append(self._functions_for(server, tenant, request_id))
                 continue
-            sent = _headers_for(server, (credentials or {}).get(name), headers or {})
+            sent = _headers_for(server, (credentials or {}).get(name), headers or {}, marks)
             found.append(self._reachable(server, name, name, tenant, sent, self._rules.get(name)))
         for brought in extra:
-            found.append(self._brought(brought, tenant, {each.server.name for each in found}))
+            found.append(self._brought(brought, tenant, {each.server.name for each in found}, marks))
         return RequestTools(
             found,
             tenant=tenant,
@@ -225,7 +228,7 @@ class McpTools:
         session = FunctionSession(self._functions[server.name], tenant, request_id)
         return Reachable(server, server.name, lambda: contextlib.nullcontext(session))
 
-    def _brought(self, brought: RequestServer, tenant: str, taken: set[str]) -> Reachable:
+    def _brought(self, brought: RequestServer, tenant: str, taken: set[str], marks: Mapping[str, str]) -> Reachable:
         if brought.label in taken:
             raise McpBadArguments(f"two servers of this request are labelled {brought.label!r}")
         target = self._request_rules.target(brought.url)
@@ -240,7 +243,7 @@ class McpTools:
             allowed_tools=None if brought.allowed_tools is None else tuple(sorted(brought.allowed_tools)),
             read_only=brought.read_only,
         )
-        sent = _headers_for(server, None, {})
+        sent = _headers_for(server, None, {}, marks)
         # The request chose the label, which may be the name of a server that the operator trusts.
         origin = f"{target.scheme}://{target.authority}"
         return self._reachable(server, f"request {brought.url}", origin, tenant, sent, self._request_rules)
@@ -291,14 +294,20 @@ def _functions_of(server: McpServer, given: Sequence[Callable[..., Any] | Python
     return checked_functions([*functions_of(server.functions, place), *own], place)
 
 
-def _headers_for(server: McpServer, token: str | None, request: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a session's every request: the server's own, those forwarded from the request, and the bearer token."""
+def _headers_for(
+    server: McpServer, token: str | None, request: Mapping[str, str], marks: Mapping[str, str]
+) -> dict[str, str]:
+    """The headers of a session's every request: the server's own, those forwarded from the request, the bearer token, and the
+    program's marks. A child over stdio is sent none, so that its session is one for all."""
+    if server.protocol == "stdio":
+        marks = {}
     allowed = {name.lower() for name in server.forward_headers}
     sent = {name.lower(): value for name, value in server.headers.items()}
     sent |= {name.lower(): value for name, value in request.items() if name.lower() in allowed}
     token = token if token is not None else server.token
     if token is not None:
         sent["authorization"] = token if token.lower().startswith(("bearer ", "basic ")) else f"Bearer {token}"
+    sent |= marks
     for name, value in sent.items():
         _check_header(name, value)
     return sent

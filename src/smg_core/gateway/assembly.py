@@ -317,9 +317,10 @@ class Assembly:
             prefix_tokens=live.config.routing.prefix_tokens,
             decisions=services.decisions,
         )
-        hosted = hosted_tools(live.config.mcp, running.history, services.clock, self._media_of, services.functions)
-        tools = await self._stack.enter_async_context(hosted)
-        running.driver = running.performers.driver({**self._further, **tools})
+        mark, mcp = running.sealer.key_id, live.config.mcp
+        hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
+        running.tools = await self._stack.enter_async_context(hosted)
+        running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await self._begin_roster(scratch)
         await self._stack.enter_async_context(meshed(services))
         services.side_tasks.start(self._stack)

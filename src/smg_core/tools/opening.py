@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import attrs
+
 from smg_core.clock import Clock
 from smg_core.errors import ToolServerFailed
 from smg_core.history.store.base import Store
@@ -15,14 +17,24 @@ from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
 from smg_core.pipeline.tools.hosted import CallTools, ListTools
 from smg_core.settings import ConfigError
+from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
+    from smg_core.tools.offered import OfferedTools
     from smg_mcp.functions.signature import PythonTool
 
-__all__ = ["ToolFunctions", "hosted_kinds", "hosted_tools"]
+__all__ = ["OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools"]
 
 ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
 """What a program gives as tools: functions, or records that say more of one."""
+
+
+@attrs.frozen
+class OpenTools:
+    """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any."""
+
+    performers: Mapping[type[Any], Any] = attrs.field(factory=dict)
+    offered: "OfferedTools | None" = None
 
 
 def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = ()) -> frozenset[str]:
@@ -36,27 +48,30 @@ def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = 
 
 @asynccontextmanager
 async def hosted_tools(
-    settings: McpConfig, history: Store, clock: Clock, takes: Takes, functions: ToolFunctions = ()
-) -> AsyncIterator[Mapping[type[Any], Any]]:
-    """The performers of the steps of tools that run here, while they may be used; none where they are switched off. `functions`
-    are tools that the program gives: Python functions, or records of smg_mcp of such. Raises
+    settings: McpConfig, history: Store, clock: Clock, takes: Takes, functions: ToolFunctions = (), mark: str = ""
+) -> AsyncIterator[OpenTools]:
+    """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
+    gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
+    servers. Raises
     ConfigError where the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed
     where a server that is required cannot be reached."""
     if not hosted_kinds(settings, functions=functions):
-        yield {}
+        yield OpenTools()
         return
     import smg_mcp
     from smg_core.tools.hosted import HostedTools, noted
+    from smg_core.tools.offered import OfferedTools
     from smg_mcp.records.errors import McpConfigError, McpError
 
     try:
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
-            service = HostedTools(tools, settings, history, clock)
-            yield {
-                ListTools: ToolListing(service),
-                CallTools: ToolCalling(service, clock, settings, takes),
-            }
+            marks = {} if settings.serve == "off" else hops_header(mark, 1)
+            service = HostedTools(tools, settings, history, clock, marks)
+            yield OpenTools(
+                {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
+                OfferedTools(tools),
+            )
     except ImportError as error:
         raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error
     except McpConfigError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from smg_mcp.catalogue.inventory import ListedTool
-from smg_mcp.catalogue.results import error_outcome, outcome_of
+from smg_mcp.catalogue.results import as_text, block_of, error_outcome, outcome_of
 from smg_mcp.functions.signature import ReadFunction, ToolContext
 from smg_mcp.records.base import (
     ListFaults,
@@ -24,7 +24,6 @@ from smg_mcp.records.base import (
     ToolImage,
     ToolLink,
     ToolOutcome,
-    ToolPart,
     ToolProgress,
     ToolResource,
     ToolText,
@@ -193,47 +192,23 @@ def _raised(error: BaseException) -> ToolOutcome:
     except Exception:  # noqa: BLE001  # users' code
         said = "(it cannot be shown)"
     name = type(error).__name__
-    return error_outcome(_as_text(f"{name}: {said}" if said else name)[:_SHOWN])
+    return error_outcome(as_text(f"{name}: {said}" if said else name)[:_SHOWN])
 
 
 def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
     """The outcome of a call from what the function gave."""
     if isinstance(value, str):
-        return outcome_of({"content": [{"type": "text", "text": _as_text(value)}]}, limits)
+        return outcome_of({"content": [{"type": "text", "text": as_text(value)}]}, limits)
     parts = value if isinstance(value, list | tuple) else [value]
     try:
         if isinstance(value, ToolOutcome):
             structured = msgspec.json.decode(msgspec.json.encode(value.structured))
-            told = {"content": [_block(each) for each in value.content], "isError": value.is_error}
+            told = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
             return outcome_of({**told, "structuredContent": structured}, limits)
         if parts and all(isinstance(each, _PARTS) for each in parts):
-            return outcome_of({"content": [_block(each) for each in parts]}, limits)
+            return outcome_of({"content": [block_of(each) for each in parts]}, limits)
         text = msgspec.json.encode(value).decode()
         structured = msgspec.json.decode(text) if text.startswith("{") else None
     except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.MsgspecError) as error:
         return error_outcome(f"the function gave what is no JSON ({type(value).__name__}): {str(error)[:_SHOWN]}")
     return outcome_of({"content": [{"type": "text", "text": text}], "structuredContent": structured}, limits)
-
-
-def _block(part: ToolPart) -> dict[str, Any]:
-    """A part as the protocol writes it."""
-    match part:
-        case ToolText():
-            return {"type": "text", "text": _as_text(part.text)}
-        case ToolImage():
-            return {"type": "image", "data": part.data, "mimeType": part.mime}
-        case ToolAudio():
-            return {"type": "audio", "data": part.data, "mimeType": part.mime}
-        case ToolLink():
-            found = {"type": "resource_link", "uri": part.uri, "name": part.name}
-            return found | {"mimeType": part.mime, "description": part.description}
-        case ToolResource():
-            return {"type": "resource", "resource": _resource(part)}
-
-
-def _resource(part: ToolResource) -> dict[str, Any]:
-    return {"uri": part.uri, "mimeType": part.mime, "text": part.text, "blob": part.data}
-
-
-def _as_text(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
