@@ -18,6 +18,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from tests.gateway.conftest import House, eventually, over_http
 from tests.gateway.tool_server import ToolServer, tool_server
+from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig, OidcConfig
@@ -102,7 +103,7 @@ async def house(tools: ToolServer, tmp_path_factory: pytest.TempPathFactory) -> 
 @asynccontextmanager
 async def connected(house: House, key: str = "all", mode: Any = "auto", **others: Any) -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {SECRET.format(key)}"}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=30) as http:
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE) as http:
         transport = streamable_http_client(f"{house.url}/mcp", http_client=http)
         async with Client(transport, mode=mode, cache=None, **others) as client:
             yield client
@@ -483,8 +484,9 @@ async def test_more_streams_than_there_may_be_are_refused(tmp_path: Path) -> Non
 
 
 async def test_the_metadata_names_the_issuer_of_tokens(tmp_path: Path) -> None:
-    oidc = OidcConfig(issuer="https://issuer.example", audiences=("mcp",))
-    async with serving(tmp_path, [], oidc=oidc) as house:
+    async with serving(tmp_path, []) as house:
+        live = house.gateway.services.live
+        live.config = attrs.evolve(live.config, oidc=OidcConfig(issuer="https://issuer.example"))
         found = (await house.http.get("/.well-known/oauth-protected-resource")).json()
     assert found["authorization_servers"] == ["https://issuer.example"]
 

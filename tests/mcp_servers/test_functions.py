@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared import PATIENCE
 
 from smg_mcp import (
     AuditEntry,
@@ -335,7 +336,7 @@ async def test_a_function_that_never_returns_is_left_behind_and_others_run_on() 
     async with tools(PythonTool(hangs, timeout_s=0.01), plain, config=config) as made:
         with pytest.raises(McpTimeout):
             await made.call("hangs", {})
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE)
         assert (await made.call("plain", {"text": "on"})).text == "<on>"
         go.set()
 
@@ -381,7 +382,7 @@ async def test_a_caller_that_leaves_cancels_a_coroutine() -> None:
         await begun.wait()
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await left.wait()
 
 

@@ -19,7 +19,7 @@ from smg_mcp.catalogue.results import error_outcome
 from smg_mcp.records.base import McpTool, OnProgress, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpError, McpUnknownTool
 
-__all__ = ["OfferedTool", "OfferedTools", "ToolAsker"]
+__all__ = ["PublishedTool", "PublishedTools", "ToolAsker"]
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class ToolAsker:
 
 
 @attrs.frozen
-class OfferedTool:
+class PublishedTool:
     """A tool of a server by the `name` that it is offered by; `permitted`: the caller may use it, and its calls need no approval,
     which cannot be asked for here."""
 
@@ -49,18 +49,18 @@ class OfferedTool:
     permitted: bool = True
 
 
-class OfferedTools:
+class PublishedTools:
     """All servers of the configuration and all functions, as one server."""
 
     def __init__(self, tools: "smg_mcp.McpTools") -> None:
         self._tools = tools
 
-    async def tools(self, asker: ToolAsker) -> tuple[list[OfferedTool], dict[str, str]]:
+    async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that may be used, and the servers that could not be asked, with the reason."""
         found, failed = await self._found(asker, self._servers(asker))
         return [each for each in found if each.permitted], failed
 
-    async def named(self, name: str, asker: ToolAsker) -> OfferedTool:
+    async def named(self, name: str, asker: ToolAsker) -> PublishedTool:
         """The tool of this name. Raises NotFound for one that is not there or may not be used, and what its server fails with."""
         servers = self._servers(asker)
         likely = [each for each in servers if name.startswith(flat_name(each, ""))] or servers
@@ -74,7 +74,7 @@ class OfferedTools:
             raise NotFound(f"There is no tool '{name[:_SHOWN]}' here.", param="name")
         return tool
 
-    async def call(self, tool: OfferedTool, arguments: Mapping[str, Any], progress: OnProgress) -> ToolOutcome:
+    async def call(self, tool: PublishedTool, arguments: Mapping[str, Any], progress: OnProgress) -> ToolOutcome:
         """Run a call; whatever it fails with is its outcome, so that a model sees it."""
         try:
             return await tool.request.call(tool.tool.name, arguments, progress=progress)
@@ -135,10 +135,10 @@ class OfferedTools:
             raise NotFound(missing)
         return request
 
-    async def _found(self, asker: ToolAsker, servers: Sequence[str]) -> tuple[list[OfferedTool], dict[str, str]]:
+    async def _found(self, asker: ToolAsker, servers: Sequence[str]) -> tuple[list[PublishedTool], dict[str, str]]:
         requests = [self._request(server, asker) for server in servers]
         catalogues = await asyncio.gather(*(request.catalogue() for request in requests))
-        found: list[OfferedTool] = []
+        found: list[PublishedTool] = []
         taken: set[str] = set()
         failed: dict[str, str] = {}
         for request, catalogue in zip(requests, catalogues, strict=True):
@@ -149,7 +149,7 @@ class OfferedTools:
                     name += "_"
                 taken.add(name)
                 granted = asker.caller.grants.may_call(f"{tool.server}.{tool.name}")
-                found.append(OfferedTool(name, tool, request, granted and request.decision(tool).verdict == "allow"))
+                found.append(PublishedTool(name, tool, request, granted and request.decision(tool).verdict == "allow"))
         return found, failed
 
 

@@ -20,7 +20,7 @@ from smg_core.settings import ConfigError
 from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
-    from smg_core.tools.offered import OfferedTools
+    from smg_core.tools.offered import PublishedTools
     from smg_mcp.functions.signature import PythonTool
 
 __all__ = ["OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools"]
@@ -34,7 +34,7 @@ class OpenTools:
     """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any."""
 
     performers: Mapping[type[Any], Any] = attrs.field(factory=dict)
-    offered: "OfferedTools | None" = None
+    offered: "PublishedTools | None" = None
 
 
 def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = ()) -> frozenset[str]:
@@ -60,7 +60,7 @@ async def hosted_tools(
         return
     import smg_mcp
     from smg_core.tools.hosted import HostedTools, noted
-    from smg_core.tools.offered import OfferedTools
+    from smg_core.tools.offered import PublishedTools
     from smg_mcp.records.errors import McpConfigError, McpError
 
     try:
@@ -70,7 +70,7 @@ async def hosted_tools(
             service = HostedTools(tools, settings, history, clock, marks)
             yield OpenTools(
                 {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
-                OfferedTools(tools),
+                PublishedTools(tools),
             )
     except ImportError as error:
         raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error

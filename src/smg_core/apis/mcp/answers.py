@@ -4,9 +4,9 @@ Above: `routes`. Below: `tools.offered`, `wire`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
-from smg_core import __version__
 from smg_core.apis.mcp.wire import (
     HANDSHAKES,
     INVALID_PARAMS,
@@ -14,13 +14,13 @@ from smg_core.apis.mcp.wire import (
     MODERN,
     McpMessage,
     RpcError,
-    page_of,
+    list_page,
 )
 from smg_core.errors import NotFound
 from smg_core.hooks import ToolCalled
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
-from smg_core.tools.offered import OfferedTool, OfferedTools, ToolAsker
+from smg_core.tools.offered import PublishedTool, PublishedTools, ToolAsker
 from smg_mcp.catalogue.results import result_of
 from smg_mcp.records.base import McpTool, ToolProgress
 
@@ -44,9 +44,10 @@ class McpAnswers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._version = metadata.version("smg-sdk")
 
     @property
-    def _offered(self) -> OfferedTools | None:
+    def _offered(self) -> PublishedTools | None:
         return self._services.running.tools.offered
 
     async def result(self, message: McpMessage, asker: ToolAsker, progress: OnCallProgress) -> JsonObject:
@@ -83,15 +84,15 @@ class McpAnswers:
         told = self._services.live.config.mcp.serve == "sessions"
         return {
             "capabilities": {"tools": {"listChanged": told}, "resources": {}, "prompts": {}},
-            "serverInfo": {"name": "smg-gateway", "version": __version__},
+            "serverInfo": {"name": "smg-gateway", "version": self._version},
         }
 
-    def _there(self) -> OfferedTools:
+    def _there(self) -> PublishedTools:
         if self._offered is None:
             raise NotFound("This gateway has no servers of tools and no functions.")
         return self._offered
 
-    async def tools(self, asker: ToolAsker) -> tuple[list[OfferedTool], dict[str, str]]:
+    async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that are offered, and the servers that cannot be asked."""
         return ([], {}) if self._offered is None else await self._offered.tools(asker)
 
@@ -102,7 +103,7 @@ class McpAnswers:
             found: Sequence[Any] = offered
         else:
             found = [] if self._offered is None else await self._offered.listed(what, asker)
-        begin, following = page_of(message, len(found), size := self._services.live.config.mcp.serve_page)
+        begin, following = list_page(message, len(found), size := self._services.live.config.mcp.serve_page)
         page = found[begin : begin + size]
         result: JsonObject = {
             _KEYS.get(what, what): [_described(each) for each in page] if what == "tools" else list(page)
@@ -137,7 +138,7 @@ class McpAnswers:
         return dict(await self._there().prompt(message.text("name"), arguments, asker))
 
 
-def _described(offered: OfferedTool) -> JsonObject:
+def _described(offered: PublishedTool) -> JsonObject:
     tool: McpTool = offered.tool
     hints = {
         "readOnlyHint": tool.hints.read_only,

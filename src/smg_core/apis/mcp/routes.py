@@ -4,6 +4,7 @@ Above: `apis.rows`. Below: `server`.
 """
 
 from smg_core.apis.mcp.wire import MCP_PATH, mcp_error
+from smg_core.auth.roles import PUBLIC
 from smg_core.errors import NotFound
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
@@ -11,7 +12,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
-from smg_core.serving.spec import ApiContext, ApiSpec
+from smg_core.serving.spec import ApiContext, ApiSpec, again
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
 __all__ = ["SPEC"]
@@ -31,6 +32,13 @@ _CHANGES = Operation(
     None,
     (OperationResponse(200, "Events.", None, EVENT_STREAM),),
 )
+_METADATA_READ = Operation(
+    "mcp_metadata",
+    "Who gives tokens for /mcp (RFC 9728).",
+    "mcp",
+    None,
+    (OperationResponse(200, "The metadata.", JsonObject),),
+)
 _END = Operation("mcp_end", "Ends a session.", "mcp", None, (OperationResponse(204, "Ended."),))
 
 
@@ -42,20 +50,21 @@ def _handlers(services: Services) -> tuple[Handler, Handler, Handler, Handler]:
     """What answers POST, GET and DELETE at `/mcp`, and the metadata."""
     if services.live.config.mcp.serve == "off":
         return _nothing_here, _nothing_here, _nothing_here, _nothing_here
-    from smg_core.apis.mcp.server import McpServer
+    from smg_core.apis.mcp.server import McpEndpoint
 
-    server = McpServer(services)
+    server = McpEndpoint(services)
     return server.post, server.stream, server.end, server.metadata
 
 
 def _mcp_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     post, stream, end, metadata = _handlers(context.services)
+    read = Endpoint(metadata, PUBLIC, about=_METADATA_READ)
     return (
         Route("POST", MCP_PATH, Endpoint(post, "mcp", reads_json=True, about=_OPERATION)),
         Route("GET", MCP_PATH, Endpoint(stream, "mcp", about=_CHANGES)),
         Route("DELETE", MCP_PATH, Endpoint(end, "mcp", about=_END)),
-        Route("GET", _METADATA, Endpoint.for_all(metadata)),
-        Route("GET", _METADATA + MCP_PATH, Endpoint.for_all(metadata)),
+        Route("GET", _METADATA, read),
+        Route("GET", _METADATA + MCP_PATH, again(read, "of_mcp")),
     )
 
 

@@ -18,11 +18,11 @@ from smg_core.apis.mcp.wire import (
     McpMessage,
     RpcError,
     check_modern,
-    error_of,
     messages_of,
     notification,
     response,
     rpc_error_of,
+    rpc_failure,
 )
 from smg_core.errors import InvalidRequest, MethodNotAllowed, NotFound, SealBroken, SmgError
 from smg_core.http.browsers import check_origin
@@ -38,7 +38,7 @@ from smg_core.wire.json_text import encode_object
 from smg_core.wire.operation import EVENT_STREAM
 from smg_mcp.records.base import ToolProgress
 
-__all__ = ["McpServer"]
+__all__ = ["McpEndpoint"]
 
 _STREAM: tuple[Header, ...] = (
     (b"content-type", EVENT_STREAM.encode()),
@@ -48,7 +48,7 @@ _STREAM: tuple[Header, ...] = (
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
-class McpServer:
+class McpEndpoint:
     """The handlers, over one gateway."""
 
     def __init__(self, services: Services) -> None:
@@ -160,7 +160,7 @@ class McpServer:
             if found[0].modern:
                 check_modern(found[0], exchange.headers)
         except RpcError as error:
-            await self._respond(exchange, error.status if error.status != 200 else 400, error_of(None, error))
+            await self._respond(exchange, error.status if error.status != 200 else 400, rpc_failure(None, error))
             return
         for message in found:
             await self._noted(message, session)
@@ -192,7 +192,7 @@ class McpServer:
 
     async def _listen(self, exchange: Exchange, message: McpMessage, asker: ToolAsker) -> None:
         if self._services.live.config.mcp.serve != "sessions":
-            answer = error_of(message.id, RpcError(METHOD_NOT_FOUND, "this gateway tells nobody of changes"))
+            answer = rpc_failure(message.id, RpcError(METHOD_NOT_FOUND, "this gateway tells nobody of changes"))
             await self._respond(exchange, 404, answer)
             return
         wanted = message.params.get("notifications")
@@ -236,9 +236,9 @@ class McpServer:
             work = self._answers.result(message, asker, progress)
             return response(message, await self._calls.run(work, session, message.id if message.id is not None else ""))
         except RpcError as error:
-            return error_of(message.id, error)
+            return rpc_failure(message.id, error)
         except SmgError as error:
-            return error_of(message.id, rpc_error_of(error))
+            return rpc_failure(message.id, rpc_error_of(error))
 
     def _count(self, asker: ToolAsker) -> None:
         """Count a call of a tool as a request. Raises RateLimited and QuotaExceeded."""

@@ -28,13 +28,13 @@ __all__ = [
     "McpMessage",
     "RpcError",
     "check_modern",
-    "error_of",
+    "list_page",
     "mcp_error",
     "messages_of",
     "notification",
-    "page_of",
     "response",
     "rpc_error_of",
+    "rpc_failure",
 ]
 
 MCP_PATH: Final = "/mcp"
@@ -171,7 +171,7 @@ def _plain(value: str | None) -> str | None:
         return None
 
 
-def page_of(message: McpMessage, found: int, size: int) -> tuple[int, int | None]:
+def list_page(message: McpMessage, found: int, size: int) -> tuple[int, int | None]:
     """Where the page begins that a request for a list of `found` entries asks for, and where the next one does (None: there is
     none). Raises RpcError for a cursor that is none of ours."""
     cursor = message.params.get("cursor")
@@ -193,7 +193,7 @@ def response(message: McpMessage, result: JsonObject) -> JsonObject:
     return {"jsonrpc": "2.0", "id": message.id, "result": told}
 
 
-def error_of(id: int | str | None, error: RpcError) -> JsonObject:
+def rpc_failure(id: int | str | None, error: RpcError) -> JsonObject:
     """The answer to a request that fails."""
     told: JsonObject = {"code": error.code, "message": error.message}
     if error.data is not None:
@@ -219,4 +219,4 @@ def rpc_error_of(error: SmgError) -> RpcError:
 
 def mcp_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
     """The envelope of errors that no message is to blame for: one without an id."""
-    return encode_object(error_of(None, rpc_error_of(error)))
+    return encode_object(rpc_failure(None, rpc_error_of(error)))
