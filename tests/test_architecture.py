@@ -46,7 +46,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
-        observability.tracing sealing smg_mcp.sessions wire
+        observability.tracing sealing smg_mcp.functions smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
@@ -70,7 +70,7 @@ TIERS: tuple[str, ...] = (
     "meshed",
     "serving",
     """
-        apis.chat apis.gemini apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
+        apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
     "idempotency",
@@ -92,6 +92,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "apis.mcp.routes",
             "apis.usage.asking",
             "app.app",
             "batches.work",
@@ -123,6 +124,7 @@ LAZY_TABLES = frozenset(
             "mesh.carriers.rows",
             "models.loading",
             "serving.tracing",
+            "smg_mcp.tools",
             "tools.opening",
         ),
         "smg_simulator.commands.flags",
@@ -132,6 +134,7 @@ LAZY_TABLES = frozenset(
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
 LAST_LINES = {"middleware.own_task": 1, "middleware.python": 1, "app.app": 1, "routing.policies": 2}
+LAST_LINES |= {"smg_mcp.functions.session": 3}
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,

@@ -643,6 +643,18 @@ CONSTANTS: dict[str, str] = {
     "http.inflating._GZIP": FORMAT,
     "http.inflating._INFLATED": PACE,
     "tools.hosted._DECODED_HERE": PACE,
+    "tools.hops._MOST": "gateways that are each other's MCP servers; a loop of them ends there",
+    "tools.offered._SHOWN": SHOWN,
+    "apis.mcp.calls._ENDED": "ended sessions that a process remembers, of 32 bytes each",
+    "apis.mcp.wire._SHOWN": SHOWN,
+    **dict.fromkeys(
+        (
+            *("apis.mcp.wire.CANCELLED", "apis.mcp.wire.PARSE_ERROR", "apis.mcp.wire.INVALID_REQUEST"),
+            *("apis.mcp.wire.METHOD_NOT_FOUND", "apis.mcp.wire.INVALID_PARAMS", "apis.mcp.wire.INTERNAL"),
+            *("apis.mcp.wire._HEADERS_DIFFER", "apis.mcp.wire._UNSUPPORTED_VERSION", "apis.mcp.wire._NOT_FOUND"),
+        ),
+        FORMAT,
+    ),
     "models.model_media._COPIED_HERE": PACE,
     "models.model_media._LONGEST_ADDRESS": PACE,
     "pipeline.prompt.media._LONGEST_ADDRESS": PACE,
@@ -872,6 +884,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
+        smg_mcp.functions.session: _SHOWN
         smg_mcp.sessions.session: _MOST_SHOWN
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE

@@ -4,9 +4,9 @@
         print([tool.name for tool in await tools.tools()])
         outcome = await tools.call("time.get_current_time", {"timezone": "UTC"})
 
-Needs the extra `mcp` (the official package), which is loaded when `McpTools` is first used. Begin with `tools`, the front;
-`records` is what it hands over, `sessions` and `transport` reach the servers, `catalogue` holds what they offer, `policy`
-decides.
+Needs the extra `mcp` (the official package), which is loaded when a server is first reached; Python functions do without it.
+Begin with `tools`, the front; `records` is what it hands over, `sessions` and `transport` reach the servers, `functions` are
+functions of Python in their place, `catalogue` holds what they offer, `policy` decides.
 """
 
 from importlib import import_module
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from smg_mcp.catalogue.search import TOOL_SEARCH as TOOL_SEARCH
     from smg_mcp.catalogue.search import TOOL_SEARCH_SCHEMA as TOOL_SEARCH_SCHEMA
     from smg_mcp.catalogue.search import Bm25Index as Bm25Index
+    from smg_mcp.functions.signature import PythonTool as PythonTool
+    from smg_mcp.functions.signature import ToolContext as ToolContext
     from smg_mcp.policy.approval import Approval as Approval
     from smg_mcp.policy.approval import stricter as stricter
     from smg_mcp.policy.audit import AuditEntry as AuditEntry
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from smg_mcp.tools import McpTools as McpTools
 
 _PLACES = {
+    "functions.signature": ("PythonTool", "ToolContext"),
     "policy.approval": ("Approval", "stricter"),
     "policy.audit": ("AuditEntry", "AuditTrail"),
     "records.base": (

@@ -8,7 +8,7 @@ way leads around the policy.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import attrs
 
@@ -21,13 +21,27 @@ from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.base import CallFacts, Decision, ListFaults, McpTool, OnProgress, ServerInventory, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
 from smg_mcp.records.settings import McpLimits, McpServer, ToolSettings
-from smg_mcp.sessions.session import Session
 
-__all__ = ["Reachable", "RequestTools"]
+__all__ = ["Reachable", "RequestTools", "ToolSession"]
 
 _PLAIN = ToolSettings()
 _MADE_HERE = 50
 """Tools whose catalogue is made on the event loop, within a millisecond."""
+
+
+class ToolSession(Protocol):
+    """What a request asks of a server: `sessions.session` speaks to one, `functions.session` runs functions here."""
+
+    faults: ListFaults
+
+    async def tools(self) -> Sequence[ListedTool]: ...
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, twice: bool, timeout_s: float, progress: OnProgress | None
+    ) -> ToolOutcome: ...
+    async def listed(self, what: str) -> list[dict[str, Any]]: ...
+    async def read(self, uri: str) -> list[dict[str, Any]]: ...
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]: ...
+    async def facts(self) -> tuple[str, str, str]: ...
 
 
 @attrs.frozen
@@ -36,7 +50,7 @@ class Reachable:
 
     server: McpServer
     known_as: str
-    session: Callable[[], AbstractAsyncContextManager[Session]] = attrs.field(repr=False)
+    session: Callable[[], AbstractAsyncContextManager[ToolSession]] = attrs.field(repr=False)
 
 
 class RequestTools:
@@ -162,6 +176,11 @@ class RequestTools:
             left_out=reasons,
             unconstrained=faults.unconstrained,
         )
+
+    async def listed(self, server: str, what: str) -> Sequence[Mapping[str, Any]]:
+        """The "resources", "templates" or "prompts" of one server, as it describes them."""
+        async with self._server(server).session() as session:
+            return await session.listed(what)
 
     async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
         """The contents of a server's resource."""

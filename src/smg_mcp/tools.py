@@ -8,18 +8,24 @@ Above: applications, a gateway, the command line. Below: `request_tools`, `sessi
 """
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from smg_config_files.text import TextRefused, read_yaml
 from smg_mcp.catalogue.catalogue import CatalogueCache
 from smg_mcp.catalogue.inventory import server_serves
 from smg_mcp.config.mapping import settings_of
+from smg_mcp.functions.loading import checked_functions, functions_of
+from smg_mcp.functions.session import Functions, FunctionSession
+from smg_mcp.functions.signature import PythonTool, ReadFunction
 from smg_mcp.policy.approval import Approval
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
@@ -27,12 +33,17 @@ from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, Mc
 from smg_mcp.records.settings import McpServer, McpSettings
 from smg_mcp.request_tools import Reachable, RequestTools
 from smg_mcp.sessions.pool import SessionKey, SessionPool, digest_of_credentials
-from smg_mcp.sessions.session import Session, SessionTimes
-from smg_mcp.transport.connection import Peers, open_connection
+from smg_mcp.sessions.times import SessionTimes
 from smg_mcp.transport.egress import McpUrlRules, rules_for_request, rules_for_server
-from smg_mcp.transport.oauth import Authorize
 
-__all__ = ["McpTools"]
+if TYPE_CHECKING:
+    from smg_mcp.sessions.session import Session
+    from smg_mcp.transport.oauth import Authorize
+
+__all__ = ["FUNCTIONS", "McpTools"]
+
+FUNCTIONS = "functions"
+"""The server whose tools are the functions that a program gives."""
 
 _OWN_HEADERS = frozenset(
     {
@@ -48,22 +59,25 @@ class McpTools:
     same tenant with the same credentials.
 
     `ask_user` and `sample` answer what servers ask back, where a server's settings let them; `authorize` takes a person to a
-    server's authorization page; `audit` is called with every decision about a call. The other arguments are for tests."""
+    server's authorization page; `audit` is called with every decision about a call. `functions` are Python functions that are
+    tools of the server `functions`, beside those that the configuration names. The other arguments are for tests. Raises
+    McpConfigError for a function that can be no tool."""
 
     def __init__(
         self,
         settings: McpSettings,
         *,
+        functions: Sequence[Callable[..., Any] | PythonTool] = (),
         ask_user: AskUser | None = None,
         sample: SampleModel | None = None,
-        authorize: Authorize | None = None,
+        authorize: "Authorize | None" = None,
         audit: Callable[[AuditEntry], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings = settings = _with_functions(settings) if functions else settings
         self.audit = AuditTrail(settings.limits.audit_entries, audit)
         self.pool = SessionPool(settings.pool, clock)
         self._ask_user, self._sample, self._authorize = ask_user, sample, authorize
@@ -75,7 +89,12 @@ class McpTools:
         self._rules = {
             server.name: rules_for_server(server, settings.egress)
             for server in settings.servers
-            if server.protocol != "stdio"
+            if server.protocol not in ("stdio", "python")
+        }
+        self._functions = {
+            server.name: Functions(_functions_of(server, functions), settings.limits)
+            for server in settings.servers
+            if server.protocol == "python"
         }
         self._request_rules = rules_for_request(settings.egress)
         self._sweeping: asyncio.Task[None] | None = None
@@ -131,12 +150,15 @@ class McpTools:
         servers: Sequence[str] | None = None,
         extra: Sequence[RequestServer] = (),
         request_id: str = "",
+        marks: Mapping[str, str] | None = None,
     ) -> RequestTools:
         """The tools as one request of `tenant` sees them.
 
         `credentials` are the caller's own bearer tokens by server; `headers` those of the request, of which each server is sent
         the ones in its `forward_headers`. `servers` names those to use (None: all that the tenant may use); `extra` are servers
-        that the request brings, which must be where the egress settings allow. Raises McpUnknownTool and McpForbidden."""
+        that the request brings, which must be where the egress settings allow; `marks` are headers of the program's own, which
+        every server is sent. Raises McpUnknownTool and McpForbidden."""
+        marks = marks or {}
         names = list(self._servers) if servers is None else list(servers)
         found = []
         for name in names:
@@ -145,10 +167,13 @@ class McpTools:
                 if servers is None:
                     continue
                 raise McpUnknownTool(f"there is no server {name[:80]!r}")
-            sent = _headers_for(server, (credentials or {}).get(name), headers or {})
+            if server.protocol == "python":
+                found.append(self._functions_for(server, tenant, request_id))
+                continue
+            sent = _headers_for(server, (credentials or {}).get(name), headers or {}, marks)
             found.append(self._reachable(server, name, name, tenant, sent, self._rules.get(name)))
         for brought in extra:
-            found.append(self._brought(brought, tenant, {each.server.name for each in found}))
+            found.append(self._brought(brought, tenant, {each.server.name for each in found}, marks))
         return RequestTools(
             found,
             tenant=tenant,
@@ -199,7 +224,11 @@ class McpTools:
 
     # ------------------------------------------------------------------------------------------------------- how it is made
 
-    def _brought(self, brought: RequestServer, tenant: str, taken: set[str]) -> Reachable:
+    def _functions_for(self, server: McpServer, tenant: str, request_id: str) -> Reachable:
+        session = FunctionSession(self._functions[server.name], tenant, request_id)
+        return Reachable(server, server.name, lambda: contextlib.nullcontext(session))
+
+    def _brought(self, brought: RequestServer, tenant: str, taken: set[str], marks: Mapping[str, str]) -> Reachable:
         if brought.label in taken:
             raise McpBadArguments(f"two servers of this request are labelled {brought.label!r}")
         target = self._request_rules.target(brought.url)
@@ -214,7 +243,7 @@ class McpTools:
             allowed_tools=None if brought.allowed_tools is None else tuple(sorted(brought.allowed_tools)),
             read_only=brought.read_only,
         )
-        sent = _headers_for(server, None, {})
+        sent = _headers_for(server, None, {}, marks)
         # The request chose the label, which may be the name of a server that the operator trusts.
         origin = f"{target.scheme}://{target.authority}"
         return self._reachable(server, f"request {brought.url}", origin, tenant, sent, self._request_rules)
@@ -228,6 +257,9 @@ class McpTools:
         headers: Mapping[str, str],
         rules: McpUrlRules | None,
     ) -> Reachable:
+        from smg_mcp.sessions.session import Session
+        from smg_mcp.transport.connection import Peers, open_connection  # the mcp package, which functions do not need
+
         session_key = SessionKey(key, tenant, digest_of_credentials(headers.items()))
         peers = Peers(tenant, self._ask_user, self._sample, self._authorize)
 
@@ -237,20 +269,45 @@ class McpTools:
         def make() -> Session:
             return Session(server.name, connect, self.settings, self._times, operators=known_as == server.name)
 
-        def session() -> AbstractAsyncContextManager[Session]:
+        def session() -> "AbstractAsyncContextManager[Session]":
             return self.pool.session(session_key, make)
 
         return Reachable(server, known_as, session)
 
 
-def _headers_for(server: McpServer, token: str | None, request: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a session's every request: the server's own, those forwarded from the request, and the bearer token."""
+def _with_functions(settings: McpSettings) -> McpSettings:
+    """The settings with a server for the functions that a program gives, unless they have it. Raises McpConfigError where another
+    server has its name."""
+    server = next((each for each in settings.servers if each.name.lower() == FUNCTIONS), None)
+    if server is None:
+        return msgspec.structs.replace(
+            settings, servers=(*settings.servers, McpServer(name=FUNCTIONS, protocol="python"))
+        )
+    if server.protocol != "python":
+        raise McpConfigError(f"mcp.servers.{server.name}: has the name of the server of the program's own functions")
+    return settings
+
+
+def _functions_of(server: McpServer, given: Sequence[Callable[..., Any] | PythonTool]) -> tuple[ReadFunction, ...]:
+    place = f"mcp.servers.{server.name}.functions"
+    own = given if server.name.lower() == FUNCTIONS else ()
+    return checked_functions([*functions_of(server.functions, place), *own], place)
+
+
+def _headers_for(
+    server: McpServer, token: str | None, request: Mapping[str, str], marks: Mapping[str, str]
+) -> dict[str, str]:
+    """The headers of a session's every request: the server's own, those forwarded from the request, the bearer token, and the
+    program's marks. A child over stdio is sent none, so that its session is one for all."""
+    if server.protocol == "stdio":
+        marks = {}
     allowed = {name.lower() for name in server.forward_headers}
     sent = {name.lower(): value for name, value in server.headers.items()}
     sent |= {name.lower(): value for name, value in request.items() if name.lower() in allowed}
     token = token if token is not None else server.token
     if token is not None:
         sent["authorization"] = token if token.lower().startswith(("bearer ", "basic ")) else f"Bearer {token}"
+    sent |= marks
     for name, value in sent.items():
         _check_header(name, value)
     return sent

@@ -23,6 +23,7 @@ from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
 from smg_core.history.settings import HistoryConfig
 from smg_core.idempotency.settings import IdempotencyConfig
+from smg_core.pipeline.settings import McpConfig
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.answers.faults import Fault
@@ -65,6 +66,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "embedContent": {"content": {"parts": [{"text": "Hello"}]}},
     "batchEmbedContents": {"requests": [{"model": "models/sim", "content": {"parts": [{"text": "Hello"}]}}]},
     "/v1/batches": {"input_file_id": "{file}", "endpoint": CHAT, "completion_window": "24h"},
+    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "speech": {"input": "Hello", "voice": "alloy"},
     **{name: {} for name in ("client_secrets", "sessions", "transcription_sessions", "calls")},
     **{name: {} for name in ("hangup", "accept", "reject", "refer")},
@@ -73,7 +75,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
 }
 """A body of each route that takes JSON, by its pattern or how that ends."""
-WITHOUT_MODEL = ("/v1/conversations", "/v1/realtime", "batches", "Contents", "Content", "countTokens")
+WITHOUT_MODEL = ("/mcp", "/v1/conversations", "/v1/realtime", "batches", "Contents", "Content", "countTokens")
 FORMS = {"/v1/files", "/v1/audio/transcriptions", "/v1/audio/translations"}
 REFUSED = (
     *("/v1/audio/speech", "/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"),
@@ -115,7 +117,8 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
     simulator: SimulatorConfig,
 ) -> None:
     replayed = set[str]()
-    config = Config(workers=WorkersConfig(dialect="neutral" if simulator is CLASSIFIER else "vllm"))
+    workers = WorkersConfig(dialect="neutral" if simulator is CLASSIFIER else "vllm")
+    config = Config(workers=workers, mcp=McpConfig(serve="stateless"))
     async with over_http(simulator, config=config) as house:
         things = await made(house)
         for route in house.gateway.asgi().routes:

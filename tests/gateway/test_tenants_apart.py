@@ -344,6 +344,9 @@ WITHOUT_IDS = {
         for kind in ("sessions", "transcription_sessions", "translations/client_secrets", "calls")
     ),
     *(f"POST /v1/realtime/calls/{{call_id}}/{verb}" for verb in ("hangup", "accept", "reject", "refer")),
+    # whose a session is, and whose tools, tests/gateway/test_mcp_server.py tries
+    *(f"{method} /mcp" for method in ("POST", "GET", "DELETE")),
+    *(f"GET /.well-known/oauth-protected-resource{path}" for path in ("", "/mcp")),
     "GET /v1/usage",  # names nothing; whose accounts it shows is what tests/gateway/test_usage.py tries
     *("GET /health", "GET /readiness", "GET /liveness"),
 }

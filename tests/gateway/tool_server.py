@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ class ToolServer:
     headers: list[dict[str, str]] = attrs.field(factory=list)
     at_once: int = 0
     most_at_once: int = 0
+    server: Any = None
 
 
 def _tools(state: ToolServer) -> MCPServer:
@@ -79,12 +80,15 @@ def _tools(state: ToolServer) -> MCPServer:
 
 
 @asynccontextmanager
-async def tool_server() -> AsyncIterator[ToolServer]:
-    """A server that runs while the block does."""
+async def tool_server(more: Callable[[MCPServer], None] | None = None) -> AsyncIterator[ToolServer]:
+    """A server that runs while the block does; `more` adds to what it has."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     state = ToolServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
-    tools = _tools(state).streamable_http_app()
+    state.server = _tools(state)
+    if more is not None:
+        more(state.server)
+    tools = state.server.streamable_http_app()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

@@ -16,11 +16,11 @@ from smg_mcp.catalogue.arguments import arguments_for, schema_for
 from smg_mcp.catalogue.catalogue import CatalogueCache, made_catalogue
 from smg_mcp.catalogue.inventory import ListedTool, fault_of_tool
 from smg_mcp.catalogue.naming import legal_name, unique_names
+from smg_mcp.catalogue.results import outcome_of
 from smg_mcp.config.mapping import settings_of
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.settings import ArgumentMapping, InventorySettings, McpLimits, McpPolicy
 from smg_mcp.sessions.pool import digest_of_credentials
-from smg_mcp.sessions.results import outcome_of
 from smg_mcp.transport.screening import ProtocolBreach, Screen
 from smg_mcp.transport.strict_json import AmbiguousJson, strict_object, whole_characters
 from smg_mcp.transport.wire import _EventLines

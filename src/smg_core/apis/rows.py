@@ -8,6 +8,7 @@ from smg_core.apis.completions import api as completions
 from smg_core.apis.conversations import routes as conversations
 from smg_core.apis.gemini import routes as gemini
 from smg_core.apis.interactions import routes as interactions
+from smg_core.apis.mcp import routes as mcp
 from smg_core.apis.messages import routes as messages
 from smg_core.apis.parse import routes as parse
 from smg_core.apis.pooling import routes as pooling
@@ -40,6 +41,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         conversations,
         interactions,
         messages,
+        mcp,
         parse,
         status,
         usage,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from smg_core.app.public_routes import public_table
 from smg_core.errors import (
+    AuthenticationFailed,
     ClientGone,
     InternalError,
     MethodNotAllowed,
@@ -384,7 +385,8 @@ class App:
         if not exchange.request_id:
             exchange.take_id(self._services.ids, "req_")
         error = await exchange.told(error)
-        headers: list[Header] = [*error_headers(error), self._services.request_ids.header(exchange.name)]
+        challenge = self._challenge(exchange) if isinstance(error, AuthenticationFailed) else None
+        headers: list[Header] = [*error_headers(error, challenge), self._services.request_ids.header(exchange.name)]
         envelope = self._envelopes.of(exchange.path, exchange.headers, exchange.query)
         status = error.status
         if _is_openai(exchange.path, envelope):
@@ -393,6 +395,13 @@ class App:
             status = anthropic_status(error)
             headers.append((b"request-id", exchange.request_id.encode()))
         await exchange.respond(status, envelope(error, exchange.request_id), headers)
+
+    def _challenge(self, exchange: Exchange) -> str | None:
+        """Where a client that has no good credential reads who gives one, if its path has such a place."""
+        path = self._envelopes.metadata_of(exchange.path)
+        scheme, host = exchange.scope.get("scheme", "http"), exchange.headers.get("host", "")
+        legal = host and all(each.isalnum() or each in ".-:[]" for each in host) and host.isascii()
+        return f'Bearer resource_metadata="{scheme}://{host}{path}"' if path and legal else None
 
     async def _whole_server(self, exchange: Exchange) -> None:
         """Answer `OPTIONS *`, which asks for no path: the methods that any path takes."""

@@ -48,7 +48,6 @@ from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key, News
 from smg_core.stored.expiry import continued_kept
-from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming
 from smg_core.wire.settings import MOST_VALUES
 
@@ -154,7 +153,7 @@ class PendingResponse(Generic[D]):
             caller=Caller(self.tenant, request.principal, request.grants),
             limits=limits,
             compat=services.compat,
-            hosted=hosted_kinds(services.live.config.mcp),
+            hosted=services.hosted(),
         )
         return await self._worked(len(request.body), lambda: decode(incoming))
 

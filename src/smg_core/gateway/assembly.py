@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import attrs
 
@@ -60,7 +60,7 @@ from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
-from smg_core.tools.opening import hosted_tools
+from smg_core.tools.opening import ToolFunctions, hosted_tools
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -68,7 +68,7 @@ from smg_core.workers.worker import Board, Worker, WorkerSpec
 if TYPE_CHECKING:
     from smg_core.serving.limiting import Counters
 
-__all__ = ["READY_S", "Assembly", "GatewayArguments"]
+__all__ = ["READY_S", "Assembly"]
 
 
 log = logging.getLogger("smg.server")
@@ -89,26 +89,7 @@ class _World:
     observer: Observer
     channel: Channel
     call_later: CallLater
-
-
-class GatewayArguments(TypedDict, total=False):
-    """The keyword arguments of `Gateway`, for the constructors and functions that pass them on."""
-
-    workers: Sequence[str | WorkerSpec]
-    policy: str | Policy | Callable[[], Policy] | None
-    tokenizer: str | Path | None
-    config: Config | None
-    observer: Observer | None
-    history: Backend | None
-    history_hooks: Sequence[Hook]
-    identity: Authenticator | None
-    clock: Clock | None
-    ids: IdSource | None
-    rng: random.Random | None
-    board: Board | None
-    channel: Channel | None
-    call_later: CallLater | None
-    apis: Sequence[ApiSpec]
+    tools: ToolFunctions
 
 
 class Assembly:
@@ -120,6 +101,7 @@ class Assembly:
     whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
     several processes, and over `channel` these tell each other of changes; `clock`, `ids`, `rng` and `call_later` (the event
     loop's, unless a test brings its own) are what the rooms are given of the world. `apis` are the rows of the public APIs.
+    `tools` are Python functions that models may call: requests name them as the server of tools `functions`.
     """
 
     def __init__(
@@ -140,6 +122,7 @@ class Assembly:
         channel: Channel | None = None,
         call_later: CallLater | None = None,
         apis: Sequence[ApiSpec] = ALL,
+        tools: ToolFunctions = (),
     ) -> None:
         settings, rng = config or Config(), rng or random.Random()
         world = _World(
@@ -149,6 +132,7 @@ class Assembly:
             observer or SilentObserver(),
             channel or LocalChannel(settings.channel),
             call_later or loop_call_later,
+            tuple(tools),
         )
         self.apis = tuple(apis)
         self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
@@ -211,6 +195,7 @@ class Assembly:
             live=live,
             life=Life(),
             running=Running(),
+            functions=world.tools,
         )
 
     # --------------------------------------------------------------------------------------------------- life
@@ -332,9 +317,10 @@ class Assembly:
             prefix_tokens=live.config.routing.prefix_tokens,
             decisions=services.decisions,
         )
-        hosted = hosted_tools(live.config.mcp, running.history, services.clock, self._media_of)
-        tools = await self._stack.enter_async_context(hosted)
-        running.driver = running.performers.driver({**self._further, **tools})
+        mark, mcp = running.sealer.key_id, live.config.mcp
+        hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
+        running.tools = await self._stack.enter_async_context(hosted)
+        running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await self._begin_roster(scratch)
         await self._stack.enter_async_context(meshed(services))
         services.side_tasks.start(self._stack)

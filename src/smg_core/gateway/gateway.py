@@ -16,7 +16,8 @@ from smg_core.app.app import App
 from smg_core.app.direct import DirectCalls
 from smg_core.app.inprocess import async_client, sync_client
 from smg_core.cards import card
-from smg_core.gateway.assembly import Assembly, GatewayArguments
+from smg_core.gateway.arguments import GatewayArguments
+from smg_core.gateway.assembly import Assembly
 from smg_core.operation.discovery import discovery_of
 from smg_core.request import GenerationRequest
 from smg_core.serving.explain import rehearsal

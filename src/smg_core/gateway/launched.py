@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self, TextIO, Unpack
 
 from smg_core.errors import WorkerGone
-from smg_core.gateway.assembly import GatewayArguments
+from smg_core.gateway.arguments import GatewayArguments
 from smg_core.gateway.gateway import Gateway
 from smg_core.workers.worker import WorkerSpec
 

@@ -24,11 +24,13 @@ _NO_HEADERS: Mapping[str, str] = {}
 @attrs.frozen
 class EnvelopeRule:
     """The paths at and below `prefix`, of one part or two, have errors in `error`. With `methods`, Google's way to name what is
-    done to a model behind the last colon of a path, only those paths below that end with one of them."""
+    done to a model behind the last colon of a path, only those paths below that end with one of them. `metadata` is the path at
+    which OAuth clients read who gives tokens for these paths, where there is one (RFC 9728)."""
 
     prefix: str
     error: ErrorEncoder
     methods: tuple[str, ...] = ()
+    metadata: str = ""
 
 
 class Envelopes:
@@ -37,6 +39,7 @@ class Envelopes:
     def __init__(self, rules: Iterable[EnvelopeRule] = ()) -> None:
         found = tuple(rules)
         self._owners = {rule.prefix: rule.error for rule in found if not rule.methods}
+        self._metadata = {rule.prefix: rule.metadata for rule in found if rule.metadata}
         self._methods = tuple((rule.prefix, rule.methods, rule.error) for rule in found if rule.methods)
 
     def of(self, path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
@@ -53,6 +56,10 @@ class Envelopes:
         if "x-goog-api-key" in headers or "key" in query:
             return gemini_error
         return openai_error
+
+    def metadata_of(self, path: str) -> str:
+        """The path at which clients read who gives tokens for `path`, "" for none."""
+        return self._metadata.get("/".join(path.split("/", 2)[:2]), "")
 
     def takes_key_in_query(self, path: str) -> bool:
         """Whether clients of Google's API may send their key as `?key=` to this path: those of that API, and the models, which

@@ -179,6 +179,29 @@ class McpConfig:
         False,
         "Whether Chat Completions takes servers of tools (type mcp) too, which is an extension of that API.",
     )
+    serve: Literal["off", "stateless", "sessions"] = option(
+        "off",
+        "Whether this gateway is an MCP server itself, at /mcp, with the tools of mcp.config and the program's functions; "
+        "sessions: clients may have one, by which they are told of changes and cancel calls.",
+    )
+    serve_batch: int = option(
+        32,
+        "Most messages that one body may have at /mcp, in the versions of the protocol that allow several.",
+        at_least=1,
+        at_most=1000,
+    )
+    serve_page: int = option(
+        256, "Tools, resources or prompts of one page of a list at /mcp.", at_least=1, at_most=100_000
+    )
+    serve_streams: int = option(
+        256,
+        "Most clients of /mcp that are told of changes at the same time, in one process.",
+        at_least=0,
+        at_most=100_000,
+    )
+    serve_watch_s: float = option(
+        5.0, "Seconds after which a client of /mcp that is told of changes hears of one.", at_least=0.01, at_most=3600
+    )
     turns: int = option(
         16, "Most turns of the model in one response; then it ends incomplete.", at_least=1, at_most=10_000
     )

@@ -63,6 +63,11 @@ class Sealer:
     def __repr__(self) -> str:
         return f"Sealer({len(self._masters)} keys)"
 
+    @property
+    def key_id(self) -> str:
+        """A mark of the key that seals: gateways and processes that share it are one."""
+        return self._masters[0][0].hex()
+
     def seal(self, content: bytes, context: SealContext) -> bytes:
         """The token of `content`, which is not empty: ASCII, 4/3 of its length and 38 bytes more."""
         key_id, master = self._masters[0]

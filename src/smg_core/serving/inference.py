@@ -26,7 +26,6 @@ from smg_core.serving.request_traces import account_of, how_it_ended, observer_o
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
-from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
@@ -51,7 +50,7 @@ class Inference(Generic[D]):
         self._services = services
         self._api = api
         self._detach = detach
-        self._hosted = hosted_kinds(services.live.config.mcp, api.name)
+        self._hosted = services.hosted(api.name)
         timeouts = services.live.config.timeouts
         self._rules = CurrentTimeouts(services.live, services.models)
         self._keep_alive = StreamKeepAlive(services.call_later, timeouts.silence_s, timeouts.commit_s)

@@ -209,7 +209,11 @@ class Limiting:
         else is refused for the number of them in the end."""
         if error.status >= 500 or error.status == 429 or lease.charge is not None or lease.kind == "tokens":
             return error
-        tenant, key = lease.caller.tenant, lease.caller.principal
+        return self.count(lease.caller) or error
+
+    def count(self, caller: Caller) -> SmgError | None:
+        """Count a request that is for no model, such as a call of a tool; returns its refusal where there are too many."""
+        tenant, key = caller.tenant, caller.principal
         asker = Asker(tenant, key, team=self.teams.team(tenant, key))
         claims = []
         for rule in self.rules:
@@ -217,7 +221,7 @@ class Limiting:
             if rule.unit == "requests" and not unknown and (scope := rule.scope(asker)) is not None:
                 claims.append(LimitClaim(rule, scope, 1))
         refusal = self.counters.claim(claims, self.now)
-        return error if refusal is None else self.error(refusal)
+        return None if refusal is None else self.error(refusal)
 
     def plan(self, asked: Limited, model: str) -> LimitPlan:
         """The rules that are for a request, worked out once for each who asks for each model."""

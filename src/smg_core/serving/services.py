@@ -39,6 +39,7 @@ from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.tracing import Tracing
+from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_kinds
 from smg_core.wire.compat import Compat
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -63,8 +64,8 @@ class Life:
 @attrs.define(eq=False)
 class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
-    `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows; `ledger` keeps
-    accounts and `mesh` is the link to other gateways, where the settings say so."""
+    `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows, `tools` runs
+    tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -77,6 +78,7 @@ class Running:
     adapter_changes: AdapterChanges = attrs.field(init=False)
     performers: Performers = attrs.field(init=False)
     driver: Driver = attrs.field(init=False)
+    tools: OpenTools = attrs.field(init=False)
     identify: Identify = anonymous
     virtual_keys: VirtualKeys | None = None
     ledger: "Ledger | None" = None
@@ -87,7 +89,7 @@ class Running:
 class Services:
     """The services of one gateway. `models` are those that are served, by each of their names; `lookup` finds the one that a
     caller means. `faults` logs what nobody has foreseen, `failures` those of engines. `compat` says which fields of other
-    servers' APIs are ignored, `apis` is what is known of the public APIs."""
+    servers' APIs are ignored, `apis` is what is known of the public APIs. `functions` are the program's own tools."""
 
     clock: Clock
     ids: IdSource
@@ -113,6 +115,11 @@ class Services:
     live: Live
     life: Life
     running: Running
+    functions: ToolFunctions = ()
+
+    def hosted(self, api: str = "") -> frozenset[str]:
+        """The kinds of tools that run here, for requests of the API of this name."""
+        return hosted_kinds(self.live.config.mcp, api, self.functions)
 
     @property
     def in_flight(self) -> int:

@@ -78,10 +78,17 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 
 class HostedTools:
-    """The `ToolService` of one gateway."""
+    """The `ToolService` of one gateway. `marks` are headers that every server is sent."""
 
-    def __init__(self, tools: "smg_mcp.McpTools", settings: McpConfig, history: Store, clock: Clock) -> None:
-        self._tools = tools
+    def __init__(
+        self,
+        tools: "smg_mcp.McpTools",
+        settings: McpConfig,
+        history: Store,
+        clock: Clock,
+        marks: Mapping[str, str],
+    ) -> None:
+        self._tools, self._marks = tools, marks
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -175,6 +182,7 @@ class HostedTools:
                 headers={**headers, **server.headers},
                 servers=[label],
                 request_id=request_id,
+                marks=self._marks,
             )
         if not self._settings.request_servers:
             raise InvalidRequest(
@@ -187,7 +195,12 @@ class HostedTools:
         except ValueError as error:
             raise InvalidRequest(f"Invalid server of tools: {error}.", param=server.at) from error
         return self._tools.for_request(
-            tenant=caller.tenant, headers=headers, servers=[], extra=[brought], request_id=request_id
+            tenant=caller.tenant,
+            headers=headers,
+            servers=[],
+            extra=[brought],
+            request_id=request_id,
+            marks=self._marks,
         )
 
 

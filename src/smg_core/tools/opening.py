@@ -4,9 +4,11 @@ Decides which kinds of tools these are. Above: `gateway.assembly`, which opens t
 kinds. Below: `hosted` and smg_mcp.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
 
 from smg_core.clock import Clock
 from smg_core.errors import ToolServerFailed
@@ -16,43 +18,65 @@ from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
 from smg_core.pipeline.tools.hosted import CallTools, ListTools
 from smg_core.settings import ConfigError
+from smg_core.tools.hops import hops_header
 
-__all__ = ["hosted_kinds", "hosted_tools"]
+if TYPE_CHECKING:
+    from smg_core.tools.offered import PublishedTools
+    from smg_mcp.functions.signature import PythonTool
+
+__all__ = ["OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools"]
+
+ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
+"""What a program gives as tools: functions, or records that say more of one."""
 
 
-def hosted_kinds(settings: McpConfig, api: str = "") -> frozenset[str]:
-    """The kinds of tools that run here by the settings, for requests of the API of this name."""
+@attrs.frozen
+class OpenTools:
+    """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any."""
+
+    performers: Mapping[type[Any], Any] = attrs.field(factory=dict)
+    offered: "PublishedTools | None" = None
+
+
+def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = ()) -> frozenset[str]:
+    """The kinds of tools that run here by the settings, for requests of the API of this name. `functions` are those that the
+    program gives."""
     if api == "chat" and not settings.chat:
         return frozenset()
-    return frozenset({"mcp"}) if settings.config is not None or settings.request_servers else frozenset()
+    runs = settings.config is not None or settings.request_servers or bool(functions)
+    return frozenset({"mcp"}) if runs else frozenset()
 
 
 @asynccontextmanager
 async def hosted_tools(
-    settings: McpConfig, history: Store, clock: Clock, takes: Takes
-) -> AsyncIterator[Mapping[type[Any], Any]]:
-    """The performers of the steps of tools that run here, while they may be used; none where they are switched off. Raises
+    settings: McpConfig, history: Store, clock: Clock, takes: Takes, functions: ToolFunctions = (), mark: str = ""
+) -> AsyncIterator[OpenTools]:
+    """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
+    gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
+    servers. Raises
     ConfigError where the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed
     where a server that is required cannot be reached."""
-    if not hosted_kinds(settings):
-        yield {}
+    if not hosted_kinds(settings, functions=functions):
+        yield OpenTools()
         return
     try:
         import smg_mcp
         from smg_core.tools.hosted import HostedTools, noted
+        from smg_core.tools.offered import PublishedTools
         from smg_mcp.records.errors import McpConfigError, McpError
 
         _ = smg_mcp.McpTools  # loads what its packages need
     except ModuleNotFoundError as error:
         raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
-        tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted)
+        tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
-            service = HostedTools(tools, settings, history, clock)
-            yield {
-                ListTools: ToolListing(service),
-                CallTools: ToolCalling(service, clock, settings, takes),
-            }
+            marks = {} if settings.serve == "off" else hops_header(mark, 1)
+            service = HostedTools(tools, settings, history, clock, marks)
+            yield OpenTools(
+                {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
+                PublishedTools(tools),
+            )
     except McpConfigError as error:
         raise ConfigError(str(error)) from error
     except McpError as error:

@@ -123,11 +123,12 @@ def cohere_error(error: SmgError, request_id: str = "", locate: Locate | None = 
     return encode_object(found)
 
 
-def error_headers(error: SmgError) -> list[tuple[bytes, bytes]]:
-    """Headers of an error response: the content type and, if the error has them, `retry_after` and `should_retry`."""
+def error_headers(error: SmgError, challenge: str | None = None) -> list[tuple[bytes, bytes]]:
+    """Headers of an error response: the content type and, if the error has them, `retry_after` and `should_retry`. `challenge`
+    asks for a credential in other words than usual."""
     headers = [(b"content-type", b"application/json")]
     if isinstance(error, AuthenticationFailed):
-        headers.append((b"www-authenticate", b"Bearer"))  # RFC 9110, 11.6.1
+        headers.append((b"www-authenticate", (challenge or "Bearer").encode()))  # RFC 9110, 11.6.1
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % _retry_seconds(error.retry_after)))
         headers.append((b"retry-after-ms", b"%d" % _retry_milliseconds(error.retry_after)))

@@ -60,7 +60,11 @@ def _variable(found: re.Match[str], environment: Mapping[str, str], path: str) -
 
 def _check_server(server: McpServer) -> None:
     place = f"mcp.servers.{server.name}"
-    if server.protocol == "stdio":
+    if server.protocol == "python":
+        _check_functions(server, place)
+    elif server.functions:
+        raise McpConfigError(f"{place}.functions: is of use for the protocol python only")
+    elif server.protocol == "stdio":
         _check_child(server, place)
     else:
         _check_reached(server, place)
@@ -73,6 +77,14 @@ def _check_server(server: McpServer) -> None:
         mapping = told.arg_mapping
         if len(set(mapping.renames.values())) < len(mapping.renames):
             raise McpConfigError(f"{place}.tools.{tool}.arg_mapping.renames: two arguments get the same name")
+
+
+def _check_functions(server: McpServer, place: str) -> None:
+    for key in (
+        *("command", "args", "envs", "cwd", "url", "token", "oauth", "proxy", "headers", "forward_headers", "roots"),
+    ):
+        if getattr(server, key):
+            raise McpConfigError(f"{place}.{key}: is of no use for the protocol python")
 
 
 def _check_child(server: McpServer, place: str) -> None:

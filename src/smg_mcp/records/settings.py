@@ -79,10 +79,12 @@ class OAuthSettings(_Record, frozen=True, kw_only=True):
 
 
 class McpServer(_Record, frozen=True, kw_only=True):
-    """One server: how it is started or reached, who may use it, and what is different for its tools."""
+    """One server: how it is started or reached, who may use it, and what is different for its tools. `functions` are Python
+    functions, for the protocol `python`: MODULE:ATTRIBUTE, or names of entry points of the group `smg.tools`."""
 
     name: _Name
-    protocol: Literal["stdio", "streamable", "sse", "http"]
+    protocol: Literal["stdio", "streamable", "sse", "http", "python"]
+    functions: tuple[str, ...] = ()
     command: str | None = None
     args: tuple[str, ...] = ()
     envs: dict[str, str] = {}
@@ -151,6 +153,7 @@ class McpLimits(_Record, frozen=True, kw_only=True):
     input_rounds: _Count = 10
     requests_remembered: _Count = 4096
     audit_entries: _Count = 10_000
+    function_threads: _Count = 32
     stderr_bytes: _Bytes = 64 * 1024
     noise_bytes: _Bytes = 64 * 1024
     exit_grace: _Seconds = 2.0

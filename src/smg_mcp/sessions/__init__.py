@@ -1,5 +1,4 @@
 """Sessions with servers, one for each server, tenant and set of credentials.
 
-Begin with `session` (edge), which opens its connection again after it has ended; `pool` holds the sessions, within a bound, and
-`results` makes outcomes of what a server answers.
+Begin with `session` (edge), which opens its connection again after it has ended; `pool` holds the sessions, within a bound.
 """

@@ -8,12 +8,15 @@ import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from smg_mcp.records.errors import McpBusy
 from smg_mcp.records.settings import SessionSettings
-from smg_mcp.sessions.session import Session
+
+if TYPE_CHECKING:
+    from smg_mcp.sessions.session import Session
 
 __all__ = ["SessionKey", "SessionPool", "digest_of_credentials"]
 
@@ -50,7 +53,7 @@ class SessionPool:
         return len(self._sessions)
 
     @contextlib.asynccontextmanager
-    async def session(self, key: SessionKey, make: Callable[[], Session]) -> AsyncIterator[Session]:
+    async def session(self, key: SessionKey, make: "Callable[[], Session]") -> "AsyncIterator[Session]":
         """The key's session, made by `make` where there is none, for as long as the block runs."""
         session = self._sessions.get(key)
         if session is None:
@@ -84,7 +87,7 @@ class SessionPool:
                 return True
         return False
 
-    def _close(self, session: Session) -> None:
+    def _close(self, session: "Session") -> None:
         task = asyncio.ensure_future(session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

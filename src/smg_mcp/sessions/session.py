@@ -10,33 +10,24 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from random import Random
 from typing import Any, TypeVar
 
 import attrs
 
 from smg_mcp.catalogue.inventory import ListedTool, tools_of
 from smg_mcp.catalogue.output_schemas import OutputSchemas
+from smg_mcp.catalogue.results import error_outcome, outcome_of
 from smg_mcp.records.base import ListFaults, OnProgress, ToolOutcome
 from smg_mcp.records.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.records.settings import McpSettings
-from smg_mcp.sessions.results import error_outcome, outcome_of
+from smg_mcp.sessions.times import SessionTimes
 from smg_mcp.transport.connection import ConnectionLost, McpConnection, ServerSaidNo
 
-__all__ = ["Session", "SessionTimes"]
+__all__ = ["Session"]
 
 T = TypeVar("T")
 
 log = logging.getLogger("smg.mcp")
-
-
-@attrs.frozen
-class SessionTimes:
-    """Where time and chance come from: a clock in seconds, a sleep, and what jitters the pauses between tries."""
-
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    random: Random
 
 
 class Session:

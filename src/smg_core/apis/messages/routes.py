@@ -18,7 +18,6 @@ from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.prompt_count import prompt_count
 from smg_core.serving.services import Services
 from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, BatchTarget
-from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.errors import anthropic_error, anthropic_status
 from smg_core.wire.json_text import encode_object
@@ -54,9 +53,7 @@ def token_count(services: Services) -> Handler:
     """The handler of `POST /v1/messages/count_tokens`, which asks no engine."""
 
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
-        decoded = await decoded_body(
-            services, replace(incoming, hosted=hosted_kinds(services.live.config.mcp)), decode_count
-        )
+        decoded = await decoded_body(services, replace(incoming, hosted=services.hosted()), decode_count)
         located.append(decoded.locate)
         with naming_places_of(decoded.generation):
             counted = await prompt_count(services, without_hosted_tools(decoded.generation))

@@ -24,7 +24,6 @@ from smg_core.json_types import JsonObject
 from smg_core.sealing.sealer import load_ciphers
 from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.serving.services import Services
-from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming, Locate
 from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.errors import openai_error
@@ -116,7 +115,7 @@ class ClientSecretsHandler:
     def _settings(self, patch: JsonObject, expires_at: int, model: str) -> JsonObject:
         """The settings that a session with this secret begins with. Raises what is wrong with them."""
         services = self._services
-        abilities = Abilities(services.live.limits, hosted=hosted_kinds(services.live.config.mcp, "realtime"))
+        abilities = Abilities(services.live.limits, hosted=services.hosted("realtime"))
         id = services.ids("sess_")
         base = (
             transcription_defaults(id, expires_at)

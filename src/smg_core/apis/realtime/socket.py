@@ -55,7 +55,6 @@ from smg_core.serving.inference import DECODED_INLINE, Inference
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
 from smg_core.speech import Speech, Transcription
-from smg_core.tools.opening import hosted_kinds
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import responses_error
 
@@ -173,7 +172,7 @@ class RealtimeSocket:
             speaks=bool(config.realtime.speech_model)
             and lookup.served(config.realtime.speech_model, caller) is not None,
             hears=served is not None and "audio" in served.media_kinds,
-            hosted=hosted_kinds(config.mcp, NAME),
+            hosted=services.hosted(NAME),
             writes_down=lambda name: bool(name) and lookup.served(name, caller) is not None,
         )
         expires_at = int(services.clock.time() + settings.session_s)

@@ -1,7 +1,7 @@
 """A server's result to a `ToolOutcome`, within bounds.
 
-Above: `session`. Below: `records.base`, `records.settings`. Pure: takes the result as JSON. Pictures and recordings are kept as
-they are; what is over a bound is cut or left out, and a line of text says so.
+Above: sessions, functions. Below: `records.base`, `records.settings`. Pure: takes the result as JSON. Pictures and recordings are
+kept as they are; what is over a bound is cut or left out, and a line of text says so.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from smg_mcp.records.base import ToolAudio, ToolImage, ToolLink, ToolOutcome, ToolPart, ToolResource, ToolText
 from smg_mcp.records.settings import McpLimits
 
-__all__ = ["error_outcome", "outcome_of"]
+__all__ = ["as_text", "block_of", "error_outcome", "outcome_of", "result_of"]
 
 
 def error_outcome(text: str) -> ToolOutcome:
@@ -97,3 +97,37 @@ def _part(block: Any) -> ToolPart | None:
             str(resource.get("uri", "")), resource.get("mimeType"), resource.get("text"), resource.get("blob")
         )
     return ToolText(f"[a part of the kind {str(kind)[:40]!r}, which is not known]")
+
+
+def result_of(outcome: ToolOutcome) -> dict[str, Any]:
+    """An outcome as the result of `tools/call`, for a client of ours."""
+    result: dict[str, Any] = {"content": [block_of(part) for part in outcome.content], "isError": outcome.is_error}
+    if isinstance(outcome.structured, Mapping):  # the protocol has objects alone
+        result["structuredContent"] = outcome.structured
+    return result
+
+
+def block_of(part: ToolPart) -> dict[str, Any]:
+    """A part as the protocol writes it."""
+    match part:
+        case ToolText():
+            return {"type": "text", "text": as_text(part.text)}
+        case ToolImage():
+            return {"type": "image", "data": part.data, "mimeType": part.mime}
+        case ToolAudio():
+            return {"type": "audio", "data": part.data, "mimeType": part.mime}
+        case ToolLink():
+            link = {"uri": part.uri, "name": part.name, "mimeType": part.mime, "description": part.description}
+            return {"type": "resource_link", **_told(link)}
+        case ToolResource():
+            resource = {"uri": part.uri, "mimeType": part.mime, "text": part.text, "blob": part.data}
+            return {"type": "resource", "resource": _told(resource)}
+
+
+def _told(fields: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def as_text(text: str) -> str:
+    """The text without halves of characters, which no answer could carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,44 @@
+"""The keyword arguments of `Gateway`, for the constructors and functions that pass them on (edge: of the types that it names).
+
+Above: `gateway`, `simulated`, `launched`. Below: the roles that an argument may fill. Pure.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from smg_core.auth.base import Authenticator
+from smg_core.channel.base import Channel
+from smg_core.clock import CallLater, Clock, IdSource
+from smg_core.config.config import Config
+from smg_core.history.guard import Backend
+from smg_core.history.hooks import Hook
+from smg_core.hooks import Observer
+from smg_core.routing.base import Policy
+from smg_core.serving.spec import ApiSpec
+from smg_core.tools.opening import ToolFunctions
+from smg_core.workers.worker import Board, WorkerSpec
+
+__all__ = ["GatewayArguments"]
+
+
+class GatewayArguments(TypedDict, total=False):
+    """The keyword arguments of `Gateway`, for the constructors and functions that pass them on."""
+
+    workers: Sequence[str | WorkerSpec]
+    policy: str | Policy | Callable[[], Policy] | None
+    tokenizer: str | Path | None
+    config: Config | None
+    observer: Observer | None
+    history: Backend | None
+    history_hooks: Sequence[Hook]
+    identity: Authenticator | None
+    clock: Clock | None
+    ids: IdSource | None
+    rng: random.Random | None
+    board: Board | None
+    channel: Channel | None
+    call_later: CallLater | None
+    apis: Sequence[ApiSpec]
+    tools: ToolFunctions
