@@ -148,6 +148,11 @@ class Registry:
         if not self.breakers.admitted(workers, now, at_least_one=False):
             raise self._unspared()
 
+    @property
+    def retry_after(self) -> float:
+        """Seconds after which a request that found no worker may come again."""
+        return self._retry_after
+
     def _unspared(self) -> NoWorker:
         return NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
 
@@ -252,6 +257,10 @@ class Registry:
     def some_ready(self, model: str, role: WorkerRole, exclude: frozenset[str] = frozenset()) -> bool:
         """Whether a worker for `model` in `role` is ready that is not named in `exclude`."""
         return any(worker.name not in exclude for worker in self._ready.get((model, role), ()))
+
+    def ready_of(self, model: str, role: WorkerRole) -> tuple[Worker, ...]:
+        """The workers for `model` in `role` that are ready, one object until one of them is another."""
+        return self._ready.get((model, role), ())
 
     def ready_count(self, model: str, role: WorkerRole) -> int:
         """How many workers for `model` in `role` are ready."""

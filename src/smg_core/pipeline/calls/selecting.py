@@ -7,6 +7,7 @@ fit, routing, workers.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -27,6 +28,9 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
+if TYPE_CHECKING:
+    from smg_core.placement.placing import Placing
+
 __all__ = ["Selecting", "able"]
 
 _APART = DisaggregationConfig()
@@ -35,7 +39,8 @@ _APART = DisaggregationConfig()
 class Selecting:
     """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
     that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare; `decisions` keeps what they chose.
-    `models` are looked at to refuse a prompt whose model was replaced after it was made."""
+    `models` are looked at to refuse a prompt whose model was replaced after it was made. `placement` narrows the workers by their
+    labels first, where there are rules for that."""
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class Selecting:
         self._models = models
         self._policies = policies
         self._clock = clock
+        self.placement: Placing | None = None
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
@@ -214,6 +220,8 @@ class Selecting:
         if prompted.media is None or not known:
             return ()
         ready = tuple(each for each in known if each.state == "ready" and each.name not in step.exclude)
+        if self.placement is not None:
+            ready = self.placement.fitting(self.placement.of(prompted), ready)
         if not ready and self._disaggregation.without_encode != "prefill_alone":
             raise NoWorker(f"No encode worker for the model '{model}' is ready.", retry_after=1.0)
         return ready
@@ -226,7 +234,11 @@ class Selecting:
             return (("regular",),)
 
         def ready(role: WorkerRole) -> bool:
-            return self._registry.some_ready(model, role, step.exclude)
+            if self.placement is None:
+                return self._registry.some_ready(model, role, step.exclude)
+            found = self._registry.ready_of(model, role)
+            found = self.placement.fitting(self.placement.of(step.prompted), found)
+            return any(each.name not in step.exclude for each in found)
 
         if ready("prefill") and ready("decode"):
             return (("prefill", "decode"), ("regular",)) if ready("regular") else (("prefill", "decode"),)
@@ -245,6 +257,8 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
+        if self.placement is not None:
+            candidates = self.placement.taking(prompted, candidates, role, self._registry)
         if step.received is not None:
             candidates = tuple(worker for worker in candidates if can_go_on(prompted, step.received, worker))
             if not candidates:
@@ -289,11 +303,17 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
+        wishes, how_placed = None, ""
+        if self.placement is not None:
+            wishes = self.placement.of(prompted)
+            candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) if ranks_tripped else each.record for each in candidates])
+        if wishes is not None and wishes.weighed:
+            seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = worker.spec.rank  # of a worker that is one rank
@@ -302,7 +322,7 @@ class Selecting:
         probe = None
         if self._registry.breakers.tripped:
             probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
-        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
+        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
