@@ -173,8 +173,10 @@ def test_what_is_not_at_random_is_not_taken_for_it() -> None:
 
 def test_the_page_says_of_every_policy_when_to_take_it_and_has_its_row_of_the_grid() -> None:
     page, grid = (ROOT / "docs/routing.md").read_text(), (ROOT / "bench/fleet.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", grid.partition("## Policies")[2].partition("\n## ")[0], re.M))
-    told = re.findall(r"^\*\*`(\w+)`\.\*\* Take it .*\n\n\| chat .*\n\|---.*\n\| (.*) \|$", page, re.M)
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| (.*) \|$", grid.partition("## Policies")[2].partition("\n## ")[0], re.MULTILINE)
+    )
+    told = re.findall(r"^\*\*`(\w+)`\.\*\* Take it .*\n\n\| chat .*\n\|---.*\n\| (.*) \|$", page, re.MULTILINE)
 
     assert [name for name, _ in told] == [*POLICIES]
     assert dict(told) == rows
