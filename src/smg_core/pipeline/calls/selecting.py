@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.engines.handover import KvEnd, encoded_by, hands_to
+from smg_core.engines.handover import KvEnd, encoded_by, hands_to, reads_alone, stays
 from smg_core.errors import NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer.trace import Trace
@@ -164,6 +164,8 @@ class Selecting:
         if step.spare:
             for each in (starts, ends):
                 self._registry.check_spared(each, self._clock.monotonic())
+        if self._disaggregation.local_tokens and step.prompted.media is None and reads_alone(ends[0].facts.dialect):
+            return self._pair_or_alone(step, trace, starts, ends, picked)
         costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
         prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
         picked.append(prefill)
@@ -173,6 +175,50 @@ class Selecting:
         ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
         costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
         return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
+
+    def _pair_or_alone(
+        self,
+        step: Select,
+        trace: Trace,
+        starts: tuple[Worker, ...],
+        ends: tuple[Worker, ...],
+        picked: list[Chosen],
+    ) -> Placement:
+        """The decode worker first, by what its cache has of the prompt; alone, where that is enough to read the rest there, else
+        with a prefill worker that it understands."""
+        ends = tuple(each for each in ends if any(understand_each_other(start, each) for start in starts))
+        costs, doubted = self._hand_over(step, ends, starts), self._doubted_ends(starts, ends)
+        held = _HeldBack()
+        end = self._pick(step, "decode", held, ends, reads=True, costs=costs, doubted=doubted, may_read=True)
+        picked.append(end)
+        starts = tuple(each for each in starts if understand_each_other(each, end.worker))
+        settings, waits = self._disaggregation, min(each.prefill_tokens / each.weight for each in starts)
+        stay = stays(
+            end.reads,
+            settings.local_tokens,
+            settings.local_queue_tokens,
+            waits,
+            end.worker.prefill_tokens / end.worker.weight,
+        )
+        if stay and reads_alone(end.worker.facts.dialect):
+            held.tell(trace)
+            return Placement((end,))
+        picked[0] = end = replace(end, reads=0)
+        costs, doubted = self._hand_over(step, starts, (end.worker,)), self._doubted(starts, (end.worker,))
+        start = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
+        held.tell(trace)  # who answers is told last, as ever
+        return Placement((start, end))
+
+    def _doubted_ends(self, starts: Sequence[Worker], ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the decode workers that are in doubt with each prefill worker that they understand."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        doubts = {each.name: self._doubted_with(each, ends) for each in starts}
+        return frozenset(
+            end.name
+            for end in ends
+            if all(end.name in doubts[each.name] for each in starts if understand_each_other(each, end))
+        )
 
     def _doubted(self, starts: Sequence[Worker], ends: tuple[Worker, ...]) -> frozenset[str]:
         """The names of the prefill workers that are in doubt with each decode worker that they could be asked with now."""
@@ -286,16 +332,17 @@ class Selecting:
         self,
         step: Select,
         role: WorkerRole,
-        trace: Trace,
+        trace: "Trace | _HeldBack",
         candidates: tuple[Worker, ...],
         *,
         reads: bool = False,
         costs: Mapping[str, float] | None = None,
         doubted: frozenset[str] = frozenset(),
+        may_read: bool = False,
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
-        of handing it over; `doubted` are the names of those that it takes only where there is no other. A session's worker is the
-        only candidate where it is one."""
+        of handing it over; `may_read` as of `RoutingContext`; `doubted` are the names of those that it takes only where there is
+        no other. A session's worker is the only candidate where it is one."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
@@ -307,7 +354,7 @@ class Selecting:
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
-        context = routing_context(prompted, role, now, self._prefix_tokens, costs)
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
         ranks_tripped = self._registry.breakers.ranks_tripped
@@ -375,6 +422,20 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+class _HeldBack:
+    """Keeps what is to be told of a choice until others have been made."""
+
+    def __init__(self) -> None:
+        self._moments: list[WorkerPicked] = []
+
+    def report(self, moment: WorkerPicked) -> None:
+        self._moments.append(moment)
+
+    def tell(self, trace: Trace) -> None:
+        for each in self._moments:
+            trace.report(each)
 
 
 def _sparing(step: Select) -> tuple[Select, ...]:
