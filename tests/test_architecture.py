@@ -109,6 +109,7 @@ LAZY_TABLES = frozenset(
             "config.ledger",
             "config.limits",
             "config.placement",
+            "gateway.adapters",
             "gateway.gateway",
             "gateway.ledger",
             "gateway.limits",

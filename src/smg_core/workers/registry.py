@@ -32,7 +32,8 @@ class Registry:
     """Workers in the order in which they were added, at most `settings.most`. `retry_after` (seconds) goes into a NoWorker error.
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
     was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
-    seconds, and `expected` says what a worker that has not joined may serve."""
+    seconds, and `expected` says what a worker that has not joined may serve. `offered` are the names of adapters that workers
+    would load, each with the name of its model."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Registry:
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
+        self.offered: Mapping[str, str] = {}
         self._monotonic, self._expected = monotonic, expected
 
     @property
@@ -248,7 +250,10 @@ class Registry:
 
     def kinds(self, model: str) -> frozenset[EngineFacts]:
         """The different facts of the engines of the ready workers for `model`, whatever their role."""
-        return self._kinds_of.get(model, frozenset())
+        found = self._kinds_of.get(model)
+        if found is None and self.offered:
+            found = self._kinds_of.get(self.offered.get(model, ""))
+        return found or frozenset()
 
     def split(self, model: str) -> bool:
         """Whether some worker for `model`, ready or not, is for one part of a turn only."""

@@ -5,9 +5,9 @@ role picks one of them. Nothing waits here: where every worker is full, the requ
 fit, routing, workers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -31,7 +31,7 @@ from smg_core.workers.worker import Worker, WorkerRole
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
 
-__all__ = ["Selecting", "able"]
+__all__ = ["AdapterHolder", "Selecting", "able"]
 
 _APART = DisaggregationConfig()
 
@@ -40,7 +40,8 @@ class Selecting:
     """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
     that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare; `decisions` keeps what they chose.
     `models` are looked at to refuse a prompt whose model was replaced after it was made. `placement` narrows the workers by their
-    labels first, where there are rules for that."""
+    labels first, where there are rules for that; `adapters` has workers load those that requests ask for, where the settings name
+    such."""
 
     def __init__(
         self,
@@ -61,15 +62,28 @@ class Selecting:
         self._policies = policies
         self._clock = clock
         self.placement: Placing | None = None
+        self.adapters: AdapterHolder | None = None
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
+        if self.adapters is not None and step.prompted.model.adapter:
+            step = await self._with_adapter(step, self.adapters)
         placement = self.choose(step, run.trace)
         for parts in (placement.chosen, placement.encoders):
             for each in parts:
                 if each.probe is not None:
                     run.probes.append(each.probe)
         return placement
+
+    async def _with_adapter(self, step: Select, adapters: "AdapterHolder") -> Select:
+        """The step, once a worker holds the adapter that is asked for."""
+        prompted, placing = step.prompted, self.placement
+        wishes = None if placing is None else placing.of(prompted)
+
+        def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+            return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
+
+        return replace(step, told=await adapters.held(prompted, step.exclude, fits))
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -369,6 +383,10 @@ class Selecting:
         probe = None
         if self._registry.breakers.tripped:
             probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
+        if step.told:
+            how_placed = f"{how_placed}; {step.told}" if how_placed else step.told
+        if self.adapters is not None and prompted.model.adapter:
+            self.adapters.used(worker, prompted.model)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
@@ -422,6 +440,20 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+class AdapterHolder(Protocol):
+    """Has workers load the adapters that requests ask for."""
+
+    async def held(
+        self, prompted: Prompted, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> str:
+        """Return when a worker holds the adapter of a request, with what had to be done for that in words. Raises SmgError."""
+        ...
+
+    def used(self, worker: Worker, model: ServedModel) -> None:
+        """A request for the adapter of `model` goes to the worker."""
+        ...
 
 
 class _HeldBack:
