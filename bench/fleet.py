@@ -3,6 +3,7 @@
     python bench/fleet.py --policy cache_aware                 # all cells, some hours on one core; go on where it was stopped
     python bench/fleet.py --policy cache_aware --cells 10      # the first ten
     python bench/fleet.py --policies                           # every policy in three fleets, a minute on one core
+    python bench/fleet.py --local                              # prompts that decode engines read themselves, by length
     python bench/fleet.py --pools                              # prefill and decode pools against engines that do both
     python bench/fleet.py --million                            # how long a million requests take
     python bench/fleet.py --report                             # the tables of what has been run, into bench/fleet.md
@@ -43,6 +44,10 @@ COMPARED = ("chat", "hot", "unshared")  # the loads that policies are compared i
 SPLITS = (0, 2, 3, 4)  # how many of them compute prompts; 0: each does both
 RATES = (1.0, 2.0, 3.0, 4.0)  # requests a second for each engine, of prompts of the mean length
 SCALES = (0.5, 1.0, 2.0)  # of the lengths of prompts; the rate is divided by it
+LOCAL_KINDS = ("chat", "agents", "unshared")  # the loads in which a decode engine reads some prompts itself
+LOCAL_TOKENS = (0, 64, 256, 1024, 4096)  # how much of a prompt it may lack to do so; 0: it reads none
+LOCAL_RATES = (0.5, 1.0, 1.5)  # times the rate of the load
+LOCAL_PREFILL = 2  # of the engines compute prompts
 
 
 def chooser(name: str) -> MakeChooser:
@@ -184,6 +189,40 @@ def _pool_cell(each: Figures, *, bold: bool) -> str:
     return f"{each.first_mean:.2f}, {each.first_p99:.2f}, {each.done_p99:.1f}, {goodput}"
 
 
+def run_local() -> None:
+    """A fleet in which decode engines read some prompts themselves, against one that reads none so, and one without pools."""
+    for kind in LOCAL_KINDS:
+        load = LOAD_KINDS[kind]
+        for rate in LOCAL_RATES:
+            trace = generated(load.made, Load(150 * ENGINES, load.rate * ENGINES * rate, block=load.block))
+            for tokens in (*LOCAL_TOKENS, None):
+                prefill = 0 if tokens is None else LOCAL_PREFILL
+                settings = FleetSettings(engines=ENGINES - prefill, prefill=prefill, local_tokens=tokens or 0)
+                decoding = "least_load" if tokens == 0 else "cache_aware"
+                found = figures(replay(trace, settings, chooser(decoding), chooser("cache_aware")))
+                keep({"what": "local", "kind": kind, "rate": rate, "tokens": tokens, "ours": attrs.asdict(found)})
+
+
+def local_table(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A row for each load: of each threshold hits, seconds to the first token (mean, p99) and for the whole (mean, p99)."""
+    names = ["all" if not each else f"above {each:,}" for each in LOCAL_TOKENS]
+    lines = [
+        f"| load | {' | '.join(names)} | none ({ENGINES} mixed) |",
+        "|---|" + "---|" * (len(names) + 1),
+    ]
+    by_load: dict[tuple[str, float], dict[int | None, Figures]] = {}
+    for row in found:
+        by_load.setdefault((row["kind"], row["rate"]), {})[row["tokens"]] = Figures(**row["ours"])
+    for (kind, rate), runs in by_load.items():
+        cells = [_local_cell(runs[tokens]) for tokens in (*LOCAL_TOKENS, None) if tokens in runs]
+        lines.append(f"| {kind}, {rate:g} of its rate | {' | '.join(cells)} |")
+    return lines
+
+
+def _local_cell(each: Figures) -> str:
+    return f"{each.hit:.0%}, {each.first_mean:.3f}, {each.first_p99:.2f}, {each.done_mean:.2f}, {each.done_p99:.1f}"
+
+
 # ------------------------------------------------------------------------------------------------------------- million
 
 
@@ -230,6 +269,15 @@ Fleets of {engines} engines; nothing is shared, and answers have a fifth of a pr
 the first token (mean, p99), for the whole (p99), and the share of requests with a first token within 1 s and then a token every
 50 ms, of which the best is bold.
 """
+LOCAL = """
+## Prompts that decode engines read
+
+{made}
+
+A fleet of {prefill} engines that compute prompts and {decode} that decode. The columns say which prompts go to a prefill
+engine: those of which the decode engine's cache lacks more tokens than that (`disaggregation.local_tokens`). In each field the
+share of the prompts' tokens that caches had, and seconds to the first token (mean, p99) and for the whole (mean, p99).
+"""
 
 
 def report(before: str) -> str:
@@ -252,6 +300,11 @@ def report(before: str) -> str:
         parts.append(POOLS.format(made=made, engines=ENGINES) + "\n" + "\n".join(pool_table(found)) + "\n")
     else:
         parts.append(section(before, "Prefill and decode pools"))
+    if found := rows("local"):
+        pools = {"prefill": LOCAL_PREFILL, "decode": ENGINES - LOCAL_PREFILL}
+        parts.append(LOCAL.format(made=made, **pools) + "\n" + "\n".join(local_table(found)) + "\n")
+    else:
+        parts.append(section(before, "Prompts that decode engines read"))
     return "".join(parts)
 
 
@@ -271,6 +324,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=0, help="for each engine (default: by the load)")
     parser.add_argument("--policies", action="store_true")
     parser.add_argument("--pools", action="store_true")
+    parser.add_argument("--local", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
@@ -279,6 +333,8 @@ def main() -> None:
         page.write_text(report(page.read_text() if page.exists() else ""))
     elif args.policies:
         run_policies()
+    elif args.local:
+        run_local()
     elif args.pools:
         run_pools(args.requests or POOL_REQUESTS)
     elif args.million:

@@ -61,7 +61,7 @@ TIERS: tuple[str, ...] = (
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
         engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
     """,
-    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds",
+    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds placement",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
@@ -116,10 +116,13 @@ LAZY_TABLES = frozenset(
         *(
             "config.ledger",
             "config.limits",
+            "config.placement",
+            "gateway.adapters",
             "gateway.gateway",
             "gateway.ledger",
             "gateway.limits",
             "gateway.mesh",
+            "gateway.placement",
             "gateway.simulated",
             "mesh.carriers.rows",
             "models.loading",

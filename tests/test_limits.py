@@ -86,6 +86,15 @@ CONSTANTS: dict[str, str] = {
         (f"ledger.queries.{name}" for name in ("_DEFAULT_S", "_MOST_ROWS", "_MOST_STEPS", "_ROWS")),
         "what a page of accounts is where its request says nothing, and at most; the next page has the rest",
     ),
+    **dict.fromkeys(
+        (f"placement.rules.{name}" for name in ("LEAST_BY", "MOST_BY", "MOST_SPILL")),
+        "far beyond what an operator means: a rule with more is a slip",
+    ),
+    "placement.rules.SPILL": "what a rule says that names none: spill= is for others",
+    "placement.placing.KEPT": COST,
+    "placement.placing.SHOWN": SHOWN,
+    "fleet.adapter_loading.FAILED_S": PACE,
+    "fleet.adapter_loading.SPREAD": "how uneven requests for an adapter may be; as much as a preference of placement lets be",
     "limits.low_budgets._MOST": "budgets of which is known that they were told; beyond that one may be told again",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(

@@ -222,6 +222,24 @@ async def test_engines_pause_as_they_can_and_the_others_are_named(mode: str) -> 
     assert after == {""}
 
 
+async def test_servers_load_and_unload_adapters_by_their_own_calls_and_say_why_they_cannot() -> None:
+    async with http_fleet() as ops:
+        able = {**dict.fromkeys((*VLLM, "sglang-http"), 200), **LACKS}
+        loaded = await ops.post("load_adapter", name="poet", path="/adapters/poet")
+        held = {name: [each.path for each in engine.engine.adapters] for name, engine in ops.engines.items()}
+        twice = await ops.post("load_adapter", name="poet", path="/adapters/poet")
+        names = {worker.name: tuple(worker.adapters) for worker in ops.gateway.registry}
+        gone = await ops.post("unload_adapter", name="poet")
+        after = {tuple(engine.engine.adapters) for engine in ops.engines.values()}
+
+    assert statuses(loaded) == statuses(gone) == able
+    assert held == {name: ["/adapters/poet"] if status == 200 else [] for name, status in able.items()}
+    assert names == {name: ("poet",) if status == 200 else () for name, status in able.items()}
+    assert statuses(twice) == {name: 409 if status == 200 else status for name, status in able.items()}
+    assert all("already" in row["message"] for name, row in twice.items() if able[name] == 200)
+    assert after == {()}
+
+
 async def test_no_contract_over_grpc_has_calls_for_pauses_and_weights() -> None:
     async with fleet() as ops:
         told = [

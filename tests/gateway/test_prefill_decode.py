@@ -508,3 +508,58 @@ async def test_a_request_for_several_choices_is_one_probe_of_a_prefill_engine_th
         await idle(house)
 
     assert told.count("p") == 1
+
+
+# ------------------------------------------------------------------------------------- prompts that decode engines read
+
+
+def staying(local_tokens: int) -> Config:
+    return attrs.evolve(settings(local_tokens=local_tokens), routing=RoutingConfig(retry_s=0.001, policy="cache_aware"))
+
+
+def roles_of(house: House) -> list[list[str]]:
+    """The roles that were picked for each request, in order."""
+    found: dict[str, list[str]] = {}
+    for each in house.observer.of(WorkerPicked):
+        found.setdefault(each.request_id, []).append(each.role)
+    return [*found.values()]
+
+
+@pytest.mark.parametrize("way", [*WAYS, ("neutral", CONNECTORS[0])], ids="-".join)
+async def test_a_short_or_cached_prompt_stays_on_a_decode_engine_that_can_read(way: Way) -> None:
+    able = way[0] in ("vllm", "neutral")
+    async with pools(way, config=staying(48), decode=("d", "e")) as house:
+        long = TEXT + " And then it rained, and the people went home along the river. " * 12
+        answers = [await ask(house, text) for text in (TEXT, long, long, long + " Go on.")]
+        texts = [content(each) for each in answers]
+
+    assert texts[1] == texts[2]
+    both = ["prefill", "decode"]
+    assert roles_of(house) == [["decode"], both, ["decode"], ["decode"]] if able else [both] * 4
+    assert ["prefill_worker" in told(each) for each in answers] == [not able, True, not able, not able]
+
+
+async def test_prompts_stay_with_no_setting_never_and_beside_a_busy_prefill_engine_longer_ones_too() -> None:
+    async with pools(config=staying(0)) as house:
+        await ask(house, TEXT)
+        assert roles_of(house) == [["prefill", "decode"]]
+    async with pools(config=staying(16)) as house:
+        await ask(house, TEXT * 2)
+        prefill = house.gateway.registry.get("p")
+        assert prefill is not None
+        prefill.board.add(prefill.row, 4, 1_000_000)
+        await ask(house, TEXT[::-1] * 2)
+        prefill.board.add(prefill.row, -4, -1_000_000)
+        assert roles_of(house) == [["prefill", "decode"], ["decode"]]
+
+
+async def test_a_decode_engine_that_is_lost_with_a_prompt_that_it_reads_is_replaced() -> None:
+    async with pools(decode=("d", "e"), config=staying(10_000)) as house:
+        first = told(await ask(house, TEXT * 6))["worker"]
+        engine(house, first).inject(Fault("cut"))
+        answer = await ask(house, TEXT * 6)
+        await idle(house)
+
+        assert told(answer)["worker"] != first
+        assert "prefill_worker" not in told(answer)
+        assert [m.worker for m in house.observer.moments if isinstance(m, Retrying)] == [first]

@@ -7,6 +7,8 @@ import pytest
 from tests.providers.bedrock_answers import ALL_FORMATS
 from tests.providers.houses import House, before
 
+from smg_core.operation.live_settings import with_values
+
 pytestmark = pytest.mark.anyio
 
 COUNTING = [kind for kind, form in ALL_FORMATS.items() if form.counted is not None]
@@ -56,3 +58,19 @@ async def test_a_refusal_to_count_is_told_in_the_clients_own_words(house: House,
     error = answer.json()["error"]
     assert error["message"] == "The provider takes no more requests for now."
     assert ("status" in error) == (api == "generateContent")
+
+
+@pytest.mark.parametrize("api", ASKED)
+async def test_a_prompt_is_counted_only_where_it_may_be_placed(house: House, api: str) -> None:
+    path, body, field = ASKED[api]
+    house.says("text")
+    before, found = house.gateway.config, []
+    for line in ("require zone=mars", "require zone!=mars"):
+        house.gateway.adopt(with_values(before, {"routing.placement": (line,)}))
+        found.append(await house.http.post(path, json=body))
+    house.gateway.adopt(before)
+
+    assert [each.status_code >= 500 for each in found] == [True, False]
+    assert "zone=mars" in found[0].json()["error"]["message"]
+    assert len(house.provider.asked) == 1
+    assert found[1].json()[field] == 14

@@ -14,6 +14,7 @@ from smg_core.auth.settings import AuthConfig
 from smg_core.config.config import Config
 from smg_core.config.ledger import ledger_problems
 from smg_core.config.limits import limit_problems
+from smg_core.config.placement import placement_problems
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
 from smg_core.discovery.settings import DiscoveryConfig
@@ -45,6 +46,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     problems += limit_problems(config.limits, config.server.processes)
     problems += ledger_problems(config.ledger, config.history, config.server.processes)
+    problems += placement_problems(config.routing.placement)
     problems += _mesh(config)
     if problems:
         raise ConfigError(*problems)

@@ -152,6 +152,7 @@ def _inconsistencies(config: Config) -> Iterator[str]:
             yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
     for check in (
         config.timeouts.of_models,
+        config.workers.of_adapters,
         config.routing.of_splits,
         config.routing.of_fallbacks,
         config.routing.of_shadows,

@@ -2,7 +2,7 @@
 
     grpc://engines.example:50051                    each address of the name (A, AAAA), with that port
     grpc+srv://_engine._tcp.example                 each target of the name's SRV records, with the port of its record
-    grpc://engines.example:50051?role=prefill       all of them with a role; also model=NAME and dialect=NAME
+    grpc://engines.example:50051?role=prefill       all of them with a role; also model=NAME, dialect=NAME, label.NAME=VALUE
 
 Pure. Above: dns, which asks for the records; config.check. Below: base.
 """
@@ -36,6 +36,7 @@ _SRV = "+srv"
 _SCHEMES = ("grpc", "grpcs", "http", "https")
 _ROLES = frozenset(get_args(WorkerRole))
 _OPTIONS = frozenset({"role", "model", "dialect"})
+_LABEL = "label."
 _NO_SERVICE = "."
 _TARGET = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
@@ -53,6 +54,7 @@ class DnsName:
     role: WorkerRole | None = None
     model: str | None = None
     dialect: str = "auto"
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @attrs.frozen
@@ -96,7 +98,7 @@ def dns_name(text: str) -> DnsName:
             + ("SRV records say the port" if srv else f"the port is missing, as in {scheme}://{host}:50051")
         )
     if parts.fragment or (parts.path not in ("", "/") and scheme.startswith("grpc")):
-        raise ValueError(f"{text!r}: nothing but ?role=, model= and dialect= may follow the name")
+        raise ValueError(f"{text!r}: nothing but ?role=, model=, dialect= and label.NAME= may follow the name")
     if scheme == "https" and not srv:
         raise ValueError(f"{text!r}: a certificate for https is for a name; use https{_SRV}://, or list the server")
     return DnsName(text, scheme, host, port, parts.path.rstrip("/"), srv, **_options(text, parts.query))
@@ -113,11 +115,13 @@ def _is_address(host: str) -> bool:
 def _options(text: str, query: str) -> dict[str, Any]:
     given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     options = dict(given)
-    if len(options) < len(given) or not options.keys() <= _OPTIONS or not all(options.values()):
-        raise ValueError(f"{text!r}: expected role=, model= or dialect=, each once, after the ?")
+    labels = {name.removeprefix(_LABEL): options.pop(name) for name in [*options] if name.startswith(_LABEL)}
+    found = len(options) + len(labels)
+    if found < len(given) or not options.keys() <= _OPTIONS or not all((*options.values(), *labels)):
+        raise ValueError(f"{text!r}: expected role=, model=, dialect= or label.NAME=, each once, after the ?")
     if options.get("role", "regular") not in _ROLES:
         raise ValueError(f"{text!r}: role is one of {', '.join(sorted(_ROLES))}")
-    return options
+    return {**options, "labels": tuple(sorted(labels.items()))}
 
 
 def usable_records(records: Sequence[Host | Service]) -> tuple[tuple[Host | Service, ...], tuple[str, ...]]:
@@ -160,7 +164,9 @@ def _url(name: DnsName, host: str, port: int) -> str:
 
 
 def _spec(name: DnsName, url: str, *, weight: float = 1.0, tls: Tls | None = None) -> WorkerSpec:
-    return WorkerSpec(url, role=name.role, model=name.model, dialect=name.dialect, weight=weight, tls=tls)
+    return WorkerSpec(
+        url, role=name.role, model=name.model, dialect=name.dialect, weight=weight, tls=tls, labels=name.labels
+    )
 
 
 def server_address(text: str) -> tuple[str, int]:

@@ -116,6 +116,7 @@ def workers_of_pod(pod: Pod, rules: PodRules) -> tuple[Wanted, ...]:
     host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
     name = f"{pod.metadata.namespace}/{pod.metadata.name}" if rules.namespaced else pod.metadata.name
     model, condition = rules.model(pod.metadata), pod.condition
+    labels = tuple(sorted((pod.metadata.labels or {}).items()))
     return tuple(
         Wanted(
             WorkerSpec(
@@ -125,6 +126,7 @@ def workers_of_pod(pod: Pod, rules: PodRules) -> tuple[Wanted, ...]:
                 model=model,
                 tls=rules.tls,
                 bootstrap_port=handover[at],
+                labels=labels,
             ),
             condition,
         )

@@ -38,8 +38,10 @@ __all__ = [
     "hands_to",
     "not_handed_over",
     "prefill_request",
+    "reads_alone",
     "role_of",
     "room_of",
+    "stays",
 ]
 
 _MOONCAKE, _NIXL = "mooncake", "nixl"
@@ -102,6 +104,19 @@ def role_of(kv: KvFacts) -> Literal["prefill", "decode", "encode"] | None:
 def can_pair(dialect: str) -> bool:
     """Whether engines of this dialect can hand a cache over."""
     return dialect in _JSON or dialect in _ROOM_BITS
+
+
+def stays(unread: int, local_tokens: int, queue_tokens: int, at_prefill: float, at_decode: float) -> bool:
+    """Whether a prompt of which the decode engine's cache lacks `unread` tokens is read there, and not by a prefill engine: where
+    these are at most `local_tokens`, and as many more each time that `queue_tokens` tokens more wait at the least busy prefill
+    engine than at the decode engine. None is where `local_tokens` is 0."""
+    longer = max(0.0, at_prefill - at_decode) / queue_tokens if queue_tokens else 0.0
+    return bool(local_tokens) and unread <= local_tokens * (1.0 + longer)
+
+
+def reads_alone(dialect: str) -> bool:
+    """Whether a decode engine of this dialect can also read a prompt itself; others wait for a cache."""
+    return dialect in _JSON
 
 
 def can_encode(dialect: str) -> bool:

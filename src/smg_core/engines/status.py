@@ -27,6 +27,7 @@ __all__ = [
     "error_from_status",
     "not_offered",
     "percent_decode",
+    "refused_by_name",
 ]
 
 NAMES = (
@@ -107,6 +108,7 @@ _RESETS: dict[int, tuple[type[SmgError], str, str]] = {
 }
 
 
+_NO_PATH = '"detail":"Not Found"'
 _NOT_OFFERED = ("UNIMPLEMENTED", *(f"HTTP status {status}" for status in (404, 405, 501)))
 
 
@@ -143,6 +145,15 @@ def error_from_reset(code: int) -> SmgError:
     """The error for a stream that the engine reset with this HTTP/2 error code."""
     kind, told, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
     return kind(told, detail=f"the engine reset the stream: {name}")
+
+
+def refused_by_name(error: SmgError) -> bool:
+    """Whether a server answered that it cannot do what it was asked, and why: 400, or a 404 that is about what was named. One
+    that has no such call says no more than that it was not found."""
+    if isinstance(error, EngineRejected):
+        return True
+    not_found = (error.detail or "").startswith("HTTP status 404")
+    return not_found and error.said not in ("", "Not Found") and _NO_PATH not in error.said
 
 
 def cursor_refused(error: SmgError) -> bool:

@@ -1,5 +1,5 @@
 """What an operator may have an engine do beside serving: empty its cache, take a profile of itself, load and unload adapters,
-stop generating for a while, take new weights.
+sleep and wake, stop generating for a while, take new weights.
 
 Records only; pure. Above: engines.base, whose `Codec.upkeep` writes such a request in a dialect, and the admin door, which asks
 all workers.
@@ -13,6 +13,7 @@ __all__ = [
     "Adapter",
     "EngineReply",
     "EngineTask",
+    "FallAsleep",
     "FlushCache",
     "LoadAdapter",
     "LoadWeights",
@@ -24,6 +25,7 @@ __all__ = [
     "TransferStep",
     "TransferWeights",
     "UnloadAdapter",
+    "WakeUp",
 ]
 
 PauseMode = Literal["abort", "keep", "wait", "retract"]
@@ -78,6 +80,19 @@ class UnloadAdapter:
 
 
 @attrs.frozen
+class FallAsleep:
+    """Give the accelerator's memory free until `WakeUp`, when no request runs any more. `level` 1 keeps the weights at hand, in
+    host memory or where they are; 2 drops them too. The KV cache is lost either way."""
+
+    level: Literal[1, 2] = 1
+
+
+@attrs.frozen
+class WakeUp:
+    """Take the memory back, and serve again."""
+
+
+@attrs.frozen
 class PauseGeneration:
     """Stop generating until `ResumeGeneration`. What becomes of the requests that run: "abort" ends them, "keep" lets them go on
     afterwards with the cache that they have, "wait" waits for their ends, "retract" lets them go on with a cache made anew. An
@@ -117,6 +132,8 @@ EngineTask = (
     | StopProfile
     | LoadAdapter
     | UnloadAdapter
+    | FallAsleep
+    | WakeUp
     | PauseGeneration
     | ResumeGeneration
     | LoadWeights

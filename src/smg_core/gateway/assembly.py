@@ -29,9 +29,12 @@ from smg_core.fleet.health_broadcast import hear_others, telling_others
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
-from smg_core.gateway.ledger import adopt_ledger, kept_ledger
+from smg_core.gateway.adapters import load_adapters_on_demand
+from smg_core.gateway.adopting import adopt_settings
+from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
-from smg_core.gateway.mesh import adopt_mesh, meshed
+from smg_core.gateway.mesh import meshed
+from smg_core.gateway.placement import adopt_placement
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -40,7 +43,7 @@ from smg_core.identity.identity import open_identity
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.models.loading import ModelLoader
 from smg_core.models.onboarding import Onboarding, executor_of, loading_place
-from smg_core.models.policies import makes_other_policies, policies_of
+from smg_core.models.policies import policies_of
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.pipeline.flow.driver import loop_call_later
 from smg_core.pipeline.flow.steps import Chosen
@@ -317,6 +320,7 @@ class Assembly:
             prefix_tokens=live.config.routing.prefix_tokens,
             decisions=services.decisions,
         )
+        adopt_placement(services)
         mark, mcp = running.sealer.key_id, live.config.mcp
         hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
         running.tools = await self._stack.enter_async_context(hosted)
@@ -393,6 +397,7 @@ class Assembly:
         )
         self._stack.callback(running.adapter_changes.close)
         running.adapter_changes.listen()
+        load_adapters_on_demand(services, self._stack)
         running.cache_losses.listen()
 
     def _move_all(self, worker: Worker) -> None:
@@ -529,19 +534,7 @@ class Assembly:
     def adopt(self, config: Config) -> None:
         """Run by these settings from now on, which differ from the present ones in live settings alone
         (`operation.live_settings`). Keys are adopted by `identify`, since their file is read for that."""
-        services, running = self.services, self.services.running
-        before = services.live.config
-        services.live.adopt(config)
-        adopt_limits(services, self.limit_counters)
-        adopt_ledger(services)
-        adopt_mesh(services)
-        services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
-        services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
-        running.monitor.adopt(config.workers)
-        if makes_other_policies(before.routing, config.routing):
-            services.policies.adopt(policies_of(config.routing, self._given_policy, services.rng))
-            if services.life.started:
-                running.cache_losses.policies_changed()
+        adopt_settings(self.services, config, self.limit_counters, self._given_policy)
 
     def drain(self) -> None:
         """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""

@@ -116,6 +116,7 @@ class Onboarding:
         self._models = models
         self._sources: dict[str, TokenizerSource] = {}  # by the model's primary name
         self._adapted: dict[str, ServedModel] = {}  # by the name of an adapter: the model that it was made from
+        self._on_demand = config.workers.of_adapters()
         self._pending: dict[Worker, TokenizerSource] = {}  # of workers that are about to join
         # Of models that workers are about to join, by primary name; gone when nobody waits.
         self._joining: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -241,6 +242,8 @@ class Onboarding:
             self._agree(name)
         self._hold(worker, adapters, held)
         self._say_text_only(names[0], worker)
+        if self._on_demand:
+            self._offer()
 
     def _displace(self, worker: Worker, names: tuple[str, ...]) -> None:
         """Workers that cannot be reached serve none of `names` any more, under which there is another model now: they join
@@ -414,6 +417,31 @@ class Onboarding:
         self._registry.hold(worker, adapters, tuple(names))
         self._forget_unserved(frozenset(before) - names.keys(), worker)
 
+    def _offer(self) -> None:
+        """Let clients ask for the adapters that workers would load, as long as their model is served, under names that nothing
+        else has."""
+        offered: dict[str, str] = {}
+        for adapter, (named, _) in self._on_demand.items():
+            served = self._models.get(named)
+            if served is None or served.adapter:
+                continue
+            primary = served.primary or served.name
+            for name in (adapter, *[f"{each}:{adapter}" for each in self._names_of(primary)]):
+                if name not in self._models:
+                    self._models[name] = attrs.evolve(served, name=name, adapter=adapter)
+                    self._adapted[name] = self._models[primary]
+                if self._models[name].adapter == adapter and self._models[name].primary == primary:
+                    offered[name] = primary
+        for name in self._registry.offered.keys() - offered.keys():
+            if name in self._models and self._models[name].adapter and not self._registry.of(name):
+                del self._models[name]
+                self._adapted.pop(name, None)
+        self._registry.offered = offered
+
+    def _names_of(self, primary: str) -> list[str]:
+        """All names of a model that is served."""
+        return [name for name, each in self._models.items() if each.primary == primary and not each.adapter]
+
     # ----------------------------------------------------------------------------------------------------- leaving
 
     def left(self, worker: Worker) -> None:
@@ -422,6 +450,8 @@ class Onboarding:
         self._forget_unserved(frozenset(worker.serves), worker)
         if worker.models:
             self._agree(worker.models[0])
+        if self._on_demand:
+            self._offer()
 
     def _forget_unserved(self, names: frozenset[str], worker: Worker) -> None:
         """Remove those of `names` that no other worker than `worker` serves."""
@@ -433,6 +463,8 @@ class Onboarding:
                 self._policies.forget(name)
         if names:
             self._drop_unused_bundles()
+        if names and self._on_demand:
+            self._offer()
 
 
 def _other_tokenizer(worker: Worker, name: str) -> WorkerGone:

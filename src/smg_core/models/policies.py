@@ -19,7 +19,7 @@ _ELSEWHERE = frozenset(
     {
         *("retries", "retry_s", "retry_most_s", "retry_share", "retry_reserve", "decisions", "decision_bytes"),
         *("hedge_after_s", "hedge_percentile", "hedge_tokens", "hedge_prompt_tokens", "hedge_share", "hedge_reserve"),
-        *("hedge_recent", "shadows", "shadow_at_once", "shadow_s"),
+        *("hedge_recent", "shadows", "placement", "shadow_at_once", "shadow_s"),
     }
 )
 """Settings of routing that no policy reads."""

@@ -127,6 +127,20 @@ class DisaggregationConfig:
         at_least=0.05,
         at_most=3600,
     )
+    local_tokens: int = option(
+        0,
+        "Tokens of a prompt, at most, that a decode engine may lack in its cache to read the prompt itself, without a prefill "
+        "engine; 0: prefill engines read all prompts. For engines of vLLM and of the neutral contract.",
+        at_least=0,
+        at_most=1 << 22,
+    )
+    local_queue_tokens: int = option(
+        8192,
+        "Prompt tokens that wait at the least busy prefill engine, beyond those at the decode engine, for which disaggregation."
+        "local_tokens counts once more; 0: it counts once, whatever waits.",
+        at_least=0,
+        at_most=1 << 30,
+    )
     transfer_cost: float = option(
         0.0,
         "What it costs to hand the cache of a prompt's token to an engine on another host, as a share of reading the token; both "

@@ -130,7 +130,8 @@ class RoutingContext(Struct, frozen=True):
     prompt, which matters to what they tell of their caches: `engine_salt` is the salt that those get which take one, and `media`
     says at which token each medium begins, with its hash as hex. `hand_over` is what it costs to hand the prompt's cache over, in
     prompt tokens, by the names of candidates: to one that is to decode from the prefill worker that was chosen, from one that is
-    to prefill to the nearest decode worker; others cost nothing."""
+    to prefill to the nearest decode worker; others cost nothing. `may_read`: the worker that decodes may be asked to read the
+    prompt too, so what its cache has of it counts."""
 
     request_id: str = ""
     model: str = ""
@@ -146,6 +147,7 @@ class RoutingContext(Struct, frozen=True):
     engine_salt: str | None = None
     media: Sequence[tuple[int, str]] = ()
     hand_over: Mapping[str, float] = _NO_COSTS
+    may_read: bool = False
 
     @property
     def tokens(self) -> int:

@@ -31,7 +31,7 @@ Row = TypeVar("Row")
 class CacheAware(Observing):
     """The worker, and of an engine with data-parallel ranks the rank, with the lowest score. Of about equal ones the one that
     has more of the prompt, then the one whose turn is the longest ago. A worker that only decodes is chosen by its work: the
-    cache comes to it from the prefill worker."""
+    cache comes to it from the prefill worker, unless it may read the prompt itself."""
 
     name = "cache_aware"
 
@@ -48,7 +48,7 @@ class CacheAware(Observing):
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._standing.note(context.tokens)
         places = _places(candidates)
-        decodes = context.role == "decode"
+        decodes = context.role == "decode" and not context.may_read
         expected = _nothing(len(places)) if decodes else self._caches.of(context, places)
         gains = expected.gains
         stands, preferred = self._stands(candidates, expected, context)
@@ -85,6 +85,7 @@ class CacheAware(Observing):
     ) -> dict[str, dict[str, float]]:
         """What the scores of these places are the sum of, by the names of their workers."""
         found: dict[str, dict[str, float]] = {}
+        reads = context.role != "decode" or context.may_read
         for place in which:
             at = place if len(pays) == len(candidates) else _at(candidates, place)
             worker = candidates[at]
@@ -95,9 +96,9 @@ class CacheAware(Observing):
                 parts["preferred"] = -lowered
             if cost := context.hand_over.get(worker.name):
                 parts["hand_over"] = cost
-            if worker.rank_count > 1 and context.role != "decode":
+            if worker.rank_count > 1 and reads:
                 parts = {name: each / worker.rank_count for name, each in parts.items()}
-            if context.role != "decode":
+            if reads:
                 parts["reading"] = self._standing.read_weight * pays[place] / worker.weight
             found[worker.name] = parts
         return found
@@ -110,7 +111,7 @@ class CacheAware(Observing):
         stands = self._standing.of(candidates, context.now)
         gains = expected.gains
         preferred: dict[int, float] = {}
-        if context.role != "decode":
+        if context.role != "decode" or context.may_read:
             self._agreed.note(max(gains), context.tokens)
             owners, tokens = self._owners(candidates, expected, context)
             for owner in owners:
@@ -139,7 +140,7 @@ class CacheAware(Observing):
     ) -> list[float]:
         """The score of each place: what it pays for the tokens of the prompt to read (nothing where only answers are written),
         and where its worker stands."""
-        if context.role == "decode":
+        if context.role == "decode" and not context.may_read:
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
         weight = self._standing.read_weight
         if len(pays) == len(candidates):

@@ -39,7 +39,8 @@ class RoutingDecision(Struct, frozen=True):
     """One decision. `at` is its time in seconds since the epoch, `attempt` counts the tries for this request from 1; `scores`
     (the lowest is best), `matched` (tokens that the candidate's cache was expected to have), `bases` (how that was known) and
     `stale` (the age in seconds of what its engine had told last) have a row for each of `candidates`, or none where the policy
-    has no such numbers. `said` is a sentence of what the score is made of. The other fields are those of `Pick`."""
+    has no such numbers. `said` is a sentence of what the score is made of, `placed` the rules by which the candidates were
+    narrowed before, with what became of them. The other fields are those of `Pick`."""
 
     request_id: str
     model: str
@@ -61,6 +62,7 @@ class RoutingDecision(Struct, frozen=True):
     stale: tuple[float | None, ...] = ()
     parts: Mapping[str, Mapping[str, float]] = {}
     said: str = ""
+    placed: str = ""
 
     def _repr_html_(self) -> str:
         """The decision as a table for notebooks: the candidates, the best score first."""
@@ -68,6 +70,7 @@ class RoutingDecision(Struct, frozen=True):
         why = f" ({self.why})" if self.why else ""
         known = "" if self.basis == "none" else f", of which {self.cached:,} expected in its cache ({self.basis})"
         title = f"{self.policy}: {place}{why}; {self.prompt_tokens:,} prompt tokens{known}"
+        title += f"; placed by {self.placed}" if self.placed else ""
         order = sorted(range(len(self.candidates)), key=lambda at: self.scores[at] if self.scores else at)
         return card(title, [self._row(at) for at in order], _COLUMNS)
 
@@ -130,6 +133,7 @@ class _Noted(Struct, frozen=True):
     policy: str
     attempt: int
     at: float
+    placed: str
 
 
 class Decisions:
@@ -145,9 +149,16 @@ class Decisions:
         self._of_request: dict[str, list[int]] = {}
 
     def note(
-        self, candidates: Sequence[Candidate], context: RoutingContext, pick: Pick, policy: str, attempt: int, at: float
+        self,
+        candidates: Sequence[Candidate],
+        context: RoutingContext,
+        pick: Pick,
+        policy: str,
+        attempt: int,
+        at: float,
+        placed: str = "",
     ) -> None:
-        """Keep a decision. Called by the Select step, before what it changes is counted."""
+        """Keep a decision. `placed`: as of `RoutingDecision`. Called by the Select step, before what it changes is counted."""
         if not self._most:
             return
         has_rows = len(pick.scores) or len(pick.matched) or len(pick.bases) or len(pick.stale) or pick.parts
@@ -156,10 +167,10 @@ class Decisions:
         are_records = type(candidates[0]) is CandidateRecord and type(candidates[-1]) is CandidateRecord
         # those that a gateway shows to its policies are records already, all of them
         records = tuple(candidates) if are_records else tuple(map(_record, candidates))
-        noted = _Noted(records, pick, policy, attempt, at)  # type: ignore[arg-type]
+        noted = _Noted(records, pick, policy, attempt, at, placed)  # type: ignore[arg-type]
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         texts = (context.text, context.cache_key or "", context.cache_salt or "")
-        size += _TOKEN_BYTES * context.input_ids.size + _CHARACTER_BYTES * sum(map(len, texts))
+        size += len(placed) + _TOKEN_BYTES * context.input_ids.size + _CHARACTER_BYTES * sum(map(len, texts))
         self._turn += 1
         self._kept[self._turn] = noted, replace(context, headers={}), size
         self._of_request.setdefault(context.request_id, []).append(self._turn)
@@ -223,6 +234,7 @@ def _decision(noted: _Noted, context: RoutingContext) -> RoutingDecision:
         bases=tuple(pick.bases),
         parts=pick.parts,
         stale=tuple([None if age is None else float(age) for age in pick.stale]),
+        placed=noted.placed,
     )
 
 

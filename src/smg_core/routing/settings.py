@@ -56,6 +56,11 @@ class RoutingConfig:
         "Models that get a share of the requests for another one too, as NAME=MODEL:SHARE with a share up to 1; their answers "
         "are measured and thrown away; may be repeated.",
     )
+    placement: tuple[str, ...] = option(
+        (),
+        "Rules of which workers requests go to, by the workers' labels: require, prefer, weigh or isolate, then labels, then for "
+        "whose requests, as in require zone=eu for tenant=acme; may be repeated.",
+    )
     shadow_at_once: int = option(
         16,
         "Most copies of requests for routing.shadows under way in each process; further ones are not made.",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 
-__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin"]
+__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure"]
 
 
 class RoundRobin:
@@ -58,7 +58,7 @@ class LeastRequests:
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._turn += 1
         start = self._turn % len(candidates)
-        return Pick(min([*candidates[start:], *candidates[:start]], key=_pressure))
+        return Pick(min([*candidates[start:], *candidates[:start]], key=pressure))
 
 
 class PowerOfTwo:
@@ -73,8 +73,9 @@ class PowerOfTwo:
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         if len(candidates) == 1:
             return Pick(candidates[0])
-        return Pick(min(self._rng.sample(candidates, 2), key=_pressure))
+        return Pick(min(self._rng.sample(candidates, 2), key=pressure))
 
 
-def _pressure(candidate: Candidate) -> float:
+def pressure(candidate: Candidate) -> float:
+    """The requests at a worker, under way and waiting, divided by its weight."""
     return (candidate.in_flight + max(candidate.queued, candidate.others)) / candidate.weight

@@ -31,7 +31,12 @@ async def _told(services: Services, prompted: Prompted) -> PromptCount:
     """The count of a provider that serves the model. Raises what the last one that was asked said, and UnsupportedParameter where
     none of the model's engines counts."""
     failure: SmgError | None = None
-    for worker in services.registry.of(prompted.model.name):
+    placement = services.live.placement
+    workers = services.registry.of(prompted.model.name)
+    if placement is not None:  # a prompt that is counted is shown to the worker as one that is answered
+        ready = tuple([each for each in workers if each.state == "ready"])
+        workers = placement.taking(prompted, ready, "regular", services.registry)
+    for worker in workers:
         engine = worker.engine
         if worker.state != "ready" or not isinstance(engine, CountsTokens):
             continue

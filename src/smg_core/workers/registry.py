@@ -32,7 +32,8 @@ class Registry:
     """Workers in the order in which they were added, at most `settings.most`. `retry_after` (seconds) goes into a NoWorker error.
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
     was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
-    seconds, and `expected` says what a worker that has not joined may serve."""
+    seconds, and `expected` says what a worker that has not joined may serve. `offered` are the names of adapters that workers
+    would load, each with the name of its model."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Registry:
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
+        self.offered: Mapping[str, str] = {}
         self._monotonic, self._expected = monotonic, expected
 
     @property
@@ -147,6 +149,11 @@ class Registry:
         """Raise NoWorker where all of `workers` are to be left alone for a while. None is chosen."""
         if not self.breakers.admitted(workers, now, at_least_one=False):
             raise self._unspared()
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds after which a request that found no worker may come again."""
+        return self._retry_after
 
     def _unspared(self) -> NoWorker:
         return NoWorker("No worker for the model can be spared.", retry_after=self._retry_after)
@@ -243,7 +250,10 @@ class Registry:
 
     def kinds(self, model: str) -> frozenset[EngineFacts]:
         """The different facts of the engines of the ready workers for `model`, whatever their role."""
-        return self._kinds_of.get(model, frozenset())
+        found = self._kinds_of.get(model)
+        if found is None and self.offered:
+            found = self._kinds_of.get(self.offered.get(model, ""))
+        return found or frozenset()
 
     def split(self, model: str) -> bool:
         """Whether some worker for `model`, ready or not, is for one part of a turn only."""
@@ -252,6 +262,10 @@ class Registry:
     def some_ready(self, model: str, role: WorkerRole, exclude: frozenset[str] = frozenset()) -> bool:
         """Whether a worker for `model` in `role` is ready that is not named in `exclude`."""
         return any(worker.name not in exclude for worker in self._ready.get((model, role), ()))
+
+    def ready_of(self, model: str, role: WorkerRole) -> tuple[Worker, ...]:
+        """The workers for `model` in `role` that are ready, one object until one of them is another."""
+        return self._ready.get((model, role), ())
 
     def ready_count(self, model: str, role: WorkerRole) -> int:
         """How many workers for `model` in `role` are ready."""

@@ -3,11 +3,12 @@
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import ConfigError, option
 
 __all__ = ["BreakerConfig", "WorkersConfig"]
 
@@ -44,6 +45,23 @@ class WorkersConfig:
     most: int = option(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
     most_adapters: int = option(
         1024, "Most LoRA adapters of one engine that clients may ask for.", at_least=1, at_most=1 << 20
+    )
+    adapters: tuple[str, ...] = option(
+        (),
+        "LoRA adapter that engines load when a request asks for it, as NAME=MODEL:FOLDER, the folder being on the engines' "
+        "machines; may be repeated.",
+    )
+    loaded_adapters: int = option(
+        8,
+        "Most adapters of workers.adapters that one engine holds; the one that was asked for the longest ago is unloaded first.",
+        at_least=1,
+        at_most=1 << 20,
+    )
+    adapter_load_s: float = option(
+        60.0,
+        "Seconds that a request waits for its adapter to be loaded; then it is refused, and the load goes on.",
+        at_least=0.05,
+        at_most=3600,
     )
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
@@ -148,6 +166,17 @@ class WorkersConfig:
         at_least=0,
         at_most=86_400,
     )
+
+    def of_adapters(self) -> Mapping[str, tuple[str, str]]:
+        """The model and the folder of each adapter that engines load on demand. Raises ConfigError for what is no such row."""
+        found: dict[str, tuple[str, str]] = {}
+        for entry in self.adapters:
+            name, _, rest = entry.partition("=")
+            model, _, folder = rest.rpartition(":")
+            if not (name and model and folder) or name in found or name == model:
+                raise ConfigError(f"workers.adapters: {entry}: expected NAME=MODEL:FOLDER, each name once")
+            found[name] = model, folder
+        return found
 
 
 @attrs.frozen

@@ -72,6 +72,12 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
         help="further engines that compute prompts for the others",
     )
     fleet.add_argument(
+        "--local-tokens",
+        type=number_flag(int, 0, _MOST),
+        default=0,
+        help="tokens not in its cache, at most, that an engine reads itself all the same (default: %(default)s)",
+    )
+    fleet.add_argument(
         "--factor",
         type=_FACTOR,
         action="append",
@@ -109,6 +115,7 @@ def _run(args: argparse.Namespace) -> int:
         settings = FleetSettings(
             engines=args.engines,
             prefill=args.prefill,
+            local_tokens=args.local_tokens,
             speed=speed,
             factors=tuple(args.factor or [1.0]),
             replicas=args.replicas,

@@ -18,16 +18,20 @@ Wake = Callable[[], None]
 
 class Pausing:
     """`mode` is "" while the engine generates, else what becomes of requests: "abort" and "wait" refuse new ones, "keep" and
-    "retract" hold all. `weights` are the last calls that changed its weights: the path of each, and its body."""
+    "retract" hold all. `asleep`: its memory is given free, and it takes no requests. `weights` are the last calls that changed
+    its weights: the path of each, and its body."""
 
     def __init__(self) -> None:
         self.mode = ""
+        self.asleep = False
         self.weights: deque[tuple[str, bytes]] = deque(maxlen=_KEPT)
         self._held: list[Wake] = []
         self._told: list[Wake] = []
 
     def check(self) -> None:
         """Called for a new request. Raises Refused where the pause lets none in."""
+        if self.asleep:
+            raise Refused("the engine is asleep", "UNAVAILABLE")
         if self.mode in ("abort", "wait"):
             raise Refused("generation is paused", "UNAVAILABLE")
 

@@ -37,9 +37,15 @@ class Greedy:
 
     def __init__(self, engines: Sequence[FleetEngine]) -> None:
         self._engines = engines
+        self.unread = 0
 
     def choose(self, ready: Sequence[int], request: FleetRequest, context: RoutingContext) -> int:
-        return min(ready, key=lambda at: (self._wait(self._engines[at], request), at))
+        chosen = min(ready, key=lambda at: (self._wait(self._engines[at], request), at))
+        self.unread = self._engines[chosen].uncached(request)
+        return chosen
+
+    def waiting(self, engine: int) -> int:
+        return self._engines[engine].pending
 
     def _wait(self, engine: FleetEngine, request: FleetRequest) -> float:
         tokens = engine.pending + engine.uncached(request)

@@ -27,7 +27,8 @@ class Outage:
 @attrs.frozen
 class FleetSettings:
     """A fleet. With `prefill` engines, `engines` only decode what those have begun; a prompt's cache is moved at
-    `transfer_token_s` seconds a token.
+    `transfer_token_s` seconds a token. Of prompts that are short or cached, `local_tokens` and `local_queue_tokens` say, as the
+    gateway's settings of these names, which of them the decode engine reads itself.
 
     `factors` say how much faster than `speed` each engine is, repeated over the fleet. Each of `replicas` gateways has a policy
     object of its own, knows its own requests only, and is told the engines' loads every `loads_s` seconds. `events_late_s`
@@ -47,6 +48,8 @@ class FleetSettings:
     events_lost: float = attrs.field(default=0.1, validator=[ge(0.0), attrs.validators.le(1.0)])
     outages: tuple[Outage, ...] = ()
     probe_s: float = attrs.field(default=1.0, validator=ge(0.0))
+    local_tokens: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])
+    local_queue_tokens: int = attrs.field(default=8192, validator=[instance_of(int), ge(0)])
     transfer_token_s: float = attrs.field(default=1e-6, validator=ge(0.0))
     seed: int = 0
 

@@ -12,6 +12,7 @@ from math import isnan, nan
 
 import attrs
 
+from smg_core.engines.handover import stays
 from smg_core.engines.kv_events import KvEvent
 from smg_simulator.fleet.engine import FleetEngine, Task
 from smg_simulator.fleet.pools import FleetSettings
@@ -65,16 +66,23 @@ def replay(
 
 
 class _Call:
-    """A request under way: of which replica, where its prompt and where its answer are computed, and since when."""
+    """A request under way: of which replica, where its prompt and where its answer are computed, and since when. `alone`: both by
+    one engine."""
 
-    __slots__ = ("decode", "key", "prefill", "replica", "request", "since")
+    __slots__ = ("alone", "decode", "key", "prefill", "replica", "request", "since")
 
     def __init__(self, key: int, request: FleetRequest, replica: "_Replica") -> None:
         self.key = key
         self.request = request
         self.replica = replica
         self.prefill = self.decode = -1
+        self.alone = True
         self.since = 0.0
+
+    @property
+    def choosers(self) -> "list[Chooser]":
+        """What chose its engines: for the answer, and for the prompt where that is another one."""
+        return self.replica.choosers[:1] if self.alone else self.replica.choosers
 
 
 class _Replica:
@@ -107,14 +115,22 @@ class _Replica:
         if not all(self.ready):
             return False
         context = context_of(call.key, call.request, block)
-        found = [
-            chooser.choose(ready, call.request, context)
-            for chooser, ready in zip(self.choosers, self.ready, strict=True)
-        ]
-        for chooser, engine in zip(self.choosers, found, strict=True):
+        decode = self.choosers[0]
+        found = [decode.choose(self.ready[0], call.request, context)]
+        call.alone = len(self.choosers) == 1 or self._stays(found[0])
+        if not call.alone:
+            found.append(self.choosers[1].choose(self.ready[1], call.request, context))
+        for chooser, engine in zip(call.choosers, found, strict=True):
             chooser.sent(engine, call.key)
         call.decode, call.prefill = found[0], found[-1]
         return True
+
+    def _stays(self, engine: int) -> bool:
+        """Whether the engine that was chosen to decode reads the prompt too."""
+        decode, prefill = self.choosers
+        least = min(map(prefill.waiting, self.ready[1]))
+        settings = self._settings
+        return stays(decode.unread, settings.local_tokens, settings.local_queue_tokens, least, decode.waiting(engine))
 
     def _sort(self) -> None:
         engines, all_engines = self._settings.engines, self._settings.all_engines
@@ -202,7 +218,7 @@ class _Run:
         while call.replica.choose(call, self._trace.block):
             call.since = self._now
             if call.prefill not in self._dead:
-                output = 1 if self._settings.prefill else call.request.output_tokens
+                output = call.request.output_tokens if call.alone else 1
                 self._arrive(call.prefill, Task(call.key, call.request, output))
                 return
             self._give_up(call, call.prefill)
@@ -219,7 +235,7 @@ class _Run:
     def _give_up(self, call: _Call, dead: int) -> None:
         """A call is lost with its engine; its replica knows it."""
         self._out.retries += 1
-        self._part(call, call.replica.choosers, failed=True)
+        self._part(call, call.choosers, failed=True)
         call.replica.avoid(dead)
 
     def _part(self, call: _Call, choosers: Sequence[Chooser], *, failed: bool) -> None:
@@ -241,12 +257,12 @@ class _Run:
         call, out, request = self._calls[task.key], self._out, task.request
         if not task.handed_over and task.first is not None:
             out.hit[task.key] = task.hit
-        if self._settings.prefill and not task.handed_over and request.output_tokens > 1:
+        if not call.alone and not task.handed_over and request.output_tokens > 1:
             call.replica.choosers[1].ended(call.prefill, call.key, self._now - call.since, failed=False)
             self._plan(self._now + request.prompt_tokens * self._settings.transfer_token_s, self._on_handover, call)
             return
         out.done[task.key] = self._now - request.at
-        self._part(call, call.replica.choosers[:1] if task.handed_over else call.replica.choosers, failed=False)
+        self._part(call, call.replica.choosers[:1] if task.handed_over else call.choosers, failed=False)
         del self._calls[task.key]
         self._open -= 1
 
@@ -259,7 +275,7 @@ class _Run:
         over = at.finish(self._now)
         for task in at.begun:
             call = self._calls[task.key]
-            call.replica.choosers[-1].answered(engine, task.key)
+            call.choosers[-1].answered(engine, task.key)
             if isnan(self._out.first[task.key]):  # else it has come before, from an engine that died
                 self._out.first[task.key] = self._now - task.request.at
         if at.ends is not None:

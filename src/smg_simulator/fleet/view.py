@@ -53,6 +53,15 @@ class Chooser(Protocol):
         """One of the engines `ready`, by number; `ready` is not empty."""
         ...
 
+    @property
+    def unread(self) -> int:
+        """Tokens of the prompt that the engine which was chosen last is expected to have to read."""
+        ...
+
+    def waiting(self, engine: int) -> int:
+        """Tokens of prompts that wait at the engine, as far as is known."""
+        ...
+
     def sent(self, engine: int, key: int) -> None:
         """Request number `key`, which was just chosen for, goes to the engine."""
         ...
@@ -126,6 +135,13 @@ class PolicyChooser:
         pick = self._policy.pick([self._seen[at] for at in ready], context)
         self._expected = max(0, request.prompt_tokens - pick.cached)
         return self._numbers[pick.worker.name]
+
+    @property
+    def unread(self) -> int:
+        return self._expected
+
+    def waiting(self, engine: int) -> int:
+        return self._seen[engine].prefill_tokens
 
     def sent(self, engine: int, key: int) -> None:
         seen = self._seen[engine]

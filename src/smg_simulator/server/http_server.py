@@ -21,6 +21,7 @@ from smg_simulator.codecs.base import EngineState
 from smg_simulator.codecs.llamacpp import LlamaCppServerCodec
 from smg_simulator.codecs.sglang_http import SglangHttpServerCodec, aborted_id, server_info
 from smg_simulator.codecs.vllm_http import VllmHttpServerCodec, VllmTokensServerCodec, aborted_ids, model_list
+from smg_simulator.engine.adapters import LoadedAdapter
 from smg_simulator.engine.clockwork import Clockwork
 from smg_simulator.engine.engine import EngineCore, SimulatorConfig
 from smg_simulator.engine.refusal import Refused
@@ -141,6 +142,16 @@ class HttpDoors:
             ("POST", "/stop_profile"): lambda _: self._done(engine.profiled(start=False), "no profile is being taken"),
         }
         self._short |= {("POST", path): partial(self._weights, path) for path in _WEIGHTS}
+        for prefix in ("/v1", ""):  # vLLM's, and SGLang's
+            self._short["POST", f"{prefix}/load_lora_adapter"] = partial(self._load_adapter, prefix)
+            self._short["POST", f"{prefix}/unload_lora_adapter"] = partial(self._unload_adapter, prefix)
+        for path in ("/wake_up", "/resume_memory_occupation"):
+            self._short["POST", path] = self._wake
+        self._short["POST", "/release_memory_occupation"] = self._sleep
+        self._short["POST", "/sleep"] = self._sleep
+        self._short["GET", "/is_sleeping"] = lambda _: json.dumps(
+            {"is_sleeping": engine.clockwork.pausing.asleep}
+        ).encode()
         for path in ("/resume", "/continue_generation"):
             self._short["POST", path] = self._resume
         self._codecs: dict[str, Callable[[], Any]] = {
@@ -250,6 +261,34 @@ class HttpDoors:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+    def _load_adapter(self, prefix: str, body: bytes) -> bytes:
+        asked = json.loads(body)
+        name = asked.get("lora_name", "")
+        new = LoadedAdapter(name, name, asked.get("lora_path", ""), bool(asked.get("pinned")))
+        return self._told(prefix, self._engine.engine.adapters.load(new), f"LoRA adapter '{name}' added successfully.")
+
+    def _unload_adapter(self, prefix: str, body: bytes) -> bytes:
+        name = json.loads(body).get("lora_name", "")
+        refusal = self._engine.engine.adapters.unload(name, name)
+        return self._told(prefix, refusal, f"LoRA adapter '{name}' removed successfully.")
+
+    def _told(self, prefix: str, refusal: str, done: str) -> bytes:
+        """What vLLM says in words, and SGLang with an object."""
+        if refusal:
+            raise Refused(refusal)
+        return done.encode() if prefix else json.dumps({"success": True, "error_message": ""}).encode()
+
+    def _sleep(self, body: bytes) -> bytes:
+        if self._engine.active:
+            raise Refused("requests are in flight")
+        self._engine.clockwork.pausing.asleep = True
+        self._engine.emptied()
+        return b""
+
+    def _wake(self, body: bytes) -> bytes:
+        self._engine.clockwork.pausing.asleep = False
+        return b""
 
     def _abort(self, named: set[str]) -> bytes:
         self._engine.abort_named(named)

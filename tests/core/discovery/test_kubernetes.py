@@ -74,9 +74,12 @@ async def watched(tmp_path: Path, *, tls: ssl.SSLContext | None = None, **settin
 
 async def test_pods_are_listed_and_then_watched(tmp_path: Path) -> None:
     async with watched(tmp_path) as kube:
-        kube.server.put(pod("a", "10.0.0.1"), pod("b", "fd00::2"), pod("other", labels={"app": "web"}))
+        kube.server.put(
+            pod("a", "10.0.0.1", labels={"zone": "eu"}), pod("b", "fd00::2"), pod("other", labels={"app": "web"})
+        )
         seen = await kube.until("a", "b")
         assert [each.spec.url for each in seen.workers] == ["grpc://10.0.0.1:50051", "grpc://[fd00::2]:50051"]
+        assert [each.spec.labels for each in seen.workers] == [(("app", "vllm"), ("zone", "eu")), (("app", "vllm"),)]
         following = asyncio.ensure_future(kube.until("b", "c"))
         await kube.server.watched()
         kube.server.put(pod("c", "10.0.0.3"))

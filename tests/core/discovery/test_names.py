@@ -21,6 +21,7 @@ GOOD: dict[str, DnsName] = {
     "grpcs://e:1?role=prefill&model=m&dialect=vllm": DnsName(
         "", "grpcs", "e", 1, role="prefill", model="m", dialect="vllm"
     ),
+    "grpc://e:1?label.zone=eu&label.a%20b=": DnsName("", "grpc", "e", 1, labels=(("a b", ""), ("zone", "eu"))),
 }
 
 
@@ -53,6 +54,8 @@ def _fields(name: DnsName) -> dict[str, Any]:
         ("grpc://engines:1?role=king", "role is one of"),
         ("grpc://engines:1?colour=red", "expected role="),
         ("grpc://engines:1?role=prefill&role=decode", "expected role="),
+        ("grpc://engines:1?label.=eu", "expected role="),
+        ("grpc://engines:1?label.zone=eu&label.zone=us", "expected role="),
         ("grpc://engines:99999", "out of range"),
     ],
 )

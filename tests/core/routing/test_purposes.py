@@ -1,15 +1,18 @@
 """What each policy is for, as a test that a policy which chooses at random fails."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from tests.core.routing.candidates import Seen, asking, fleet
 
 from smg_core.routing import POLICIES, Pick, Policy, RoutingContext, policy
 
+ROOT = Path(__file__).parents[3]
 ROUNDS = 64
 
 
@@ -166,3 +169,14 @@ def test_a_choice_at_random_does_not(name: str) -> None:
 
 def test_what_is_not_at_random_is_not_taken_for_it() -> None:
     assert not any(PURPOSES["random"](one) for one in (First(), policy("round_robin"), policy("least_requests")))
+
+
+def test_the_page_says_of_every_policy_when_to_take_it_and_has_its_row_of_the_grid() -> None:
+    page, grid = (ROOT / "docs/routing.md").read_text(), (ROOT / "bench/fleet.md").read_text()
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| (.*) \|$", grid.partition("## Policies")[2].partition("\n## ")[0], re.MULTILINE)
+    )
+    told = re.findall(r"^\*\*`(\w+)`\.\*\* Take it .*\n\n\| chat .*\n\|---.*\n\| (.*) \|$", page, re.MULTILINE)
+
+    assert [name for name, _ in told] == [*POLICIES]
+    assert dict(told) == rows

@@ -96,6 +96,16 @@ def test_a_prefill_engine_computes_the_prompt_and_the_other_all_tokens_but_the_f
     assert [found.done[0], found.done[1]] == [1.0 + 1.0 + 2.0, 2.0]
 
 
+def test_a_decode_engine_reads_what_is_short_or_cached_itself() -> None:
+    short, long = FleetRequest(0.0, 20, 3), FleetRequest(50.0, 200, 3, [*range(12)])
+    again = FleetRequest(400.0, 200, 3, [*range(12)])
+    settings = FleetSettings(engines=1, prefill=1, speed=PLAIN, transfer_token_s=1.0, local_tokens=32)
+    found = replay(trace(short, long, again), settings, by("cache_aware"))
+
+    assert [round(each) for each in found.done] == [3, 2 + 200 + 2, 3]
+    assert list(found.hit) == [0, 0, 192]
+
+
 # ---------------------------------------------------------------------------------------------------- what goes wrong
 
 

@@ -145,6 +145,7 @@ class PoolInference(Generic[D]):
             budgets=services.admission.retry_budgets,
             number_bytes=decoded.number_bytes,
             answer_bytes=services.live.config.limits.answer_bytes,
+            api=self._api.name,
         )
         left = None
         if timeouts.request is not None:

@@ -1,7 +1,8 @@
-"""The calls for operators that vLLM's and SGLang's HTTP servers have: caches, profiles, pauses, weights.
+"""The calls for operators that vLLM's and SGLang's HTTP servers have: caches, profiles, adapters, sleep, pauses, weights.
 
 Decides which path and body each task has there; pure. Above: the codecs of these dialects. The fields are those of vLLM 0.33
-(`entrypoints/rl`, and `/collective_rpc` of its development mode) and SGLang 0.5.23.
+(`entrypoints/rl`, `entrypoints/serve/lora`, and `/sleep` and `/collective_rpc` of its development mode) and SGLang 0.5.23. vLLM
+lets adapters be loaded where VLLM_ALLOW_RUNTIME_LORA_UPDATING is set, and has an engine sleep where `--enable-sleep-mode` is.
 """
 
 import msgspec
@@ -11,13 +12,17 @@ from smg_core.engines.codecs.json_decoding import done_reply
 from smg_core.engines.upkeep import (
     EngineReply,
     EngineTask,
+    FallAsleep,
     FlushCache,
+    LoadAdapter,
     LoadWeights,
     PauseGeneration,
     ResumeGeneration,
     StartProfile,
     StopProfile,
     TransferWeights,
+    UnloadAdapter,
+    WakeUp,
 )
 
 __all__ = ["sglang_task", "vllm_task"]
@@ -62,6 +67,20 @@ def vllm_task(asked: EngineTask) -> Unary[EngineReply] | None:
             if asked.step == "end" and asked.version:
                 body["weight_version"] = asked.version
             return _call(path, body)
+    return _vllm_memory(asked)
+
+
+def _vllm_memory(asked: EngineTask) -> Unary[EngineReply] | None:
+    """The call of vLLM's server for what its memory holds."""
+    match asked:
+        case LoadAdapter():  # none is pinned there
+            return _call("/v1/load_lora_adapter", {"lora_name": asked.name, "lora_path": asked.path})
+        case UnloadAdapter():
+            return _call("/v1/unload_lora_adapter", {"lora_name": asked.name})
+        case FallAsleep():
+            return _call(f"/sleep?level={asked.level}&mode=wait")
+        case WakeUp():
+            return _call("/wake_up")
     return None
 
 
@@ -86,6 +105,21 @@ def sglang_task(asked: EngineTask) -> Unary[EngineReply] | None:
             if asked.step == "update" and asked.version:
                 body["weight_version"] = asked.version
             return _call(_SGLANG_STEPS[asked.step], body)
+    return _sglang_memory(asked)
+
+
+def _sglang_memory(asked: EngineTask) -> Unary[EngineReply] | None:
+    """The call of SGLang's server for what its memory holds."""
+    match asked:
+        case LoadAdapter():
+            pinned = {"pinned": True} if asked.pinned else {}
+            return _call("/load_lora_adapter", {"lora_name": asked.name, "lora_path": asked.path, **pinned})
+        case UnloadAdapter():
+            return _call("/unload_lora_adapter", {"lora_name": asked.name})
+        case FallAsleep():
+            return _call("/release_memory_occupation", {} if asked.level == 2 else {"tags": ["kv_cache"]})
+        case WakeUp():
+            return _call("/resume_memory_occupation", {})
     return None
 
 

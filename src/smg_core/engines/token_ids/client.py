@@ -33,10 +33,10 @@ from smg_core.engines.kv_events import PART, KvEventBatch, size
 from smg_core.engines.loads import Loads
 from smg_core.engines.pooling import PoolCall, Vector, activated
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.status import not_offered
+from smg_core.engines.status import not_offered, refused_by_name
 from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.engines.token_ids.slices import SLICE, fit_one_slice, slices
-from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask, FlushCache
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask, FlushCache, LoadAdapter, UnloadAdapter
 from smg_core.errors import EngineGarbled, EngineTimeout, ReadingFailed, SmgError, UnsupportedParameter
 from smg_core.request import PoolKind
 
@@ -272,6 +272,8 @@ class EngineClient:
         try:
             return await self._ask(call, self._limits.upkeep_timeout_s + wait, work=True)
         except SmgError as error:
+            if isinstance(asked, LoadAdapter | UnloadAdapter) and refused_by_name(error):
+                return EngineReply(False, error.said or error.message)
             if not_offered(error):
                 return None
             raise

@@ -30,9 +30,11 @@ def routing_context(
     now: float,
     prefix_tokens: int,
     hand_over: Mapping[str, float] | None = None,
+    *,
+    may_read: bool = False,
 ) -> RoutingContext:
     """What the policy of `role` is told at the time `now`, in monotonic seconds; of a text, about `prefix_tokens` tokens.
-    `hand_over`: what handing the cache over costs (`RoutingContext.hand_over`)."""
+    `hand_over` and `may_read` as of `RoutingContext`."""
     request = prompted.request
     return RoutingContext(
         request_id=request.id,
@@ -49,6 +51,7 @@ def routing_context(
         engine_salt=_engine_salt(prompted) if request.caller.tenant else request.cache_salt,
         media=() if prompted.media is None else prompted.media.starts,
         hand_over=hand_over or {},
+        may_read=may_read,
     )
 
 

@@ -5,14 +5,15 @@ role picks one of them. Nothing waits here: where every worker is full, the requ
 fit, routing, workers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.engines.handover import KvEnd, encoded_by, hands_to
+from smg_core.engines.handover import KvEnd, encoded_by, hands_to, reads_alone, stays
 from smg_core.errors import NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer.trace import Trace
@@ -28,7 +29,10 @@ from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
-__all__ = ["Selecting", "able"]
+if TYPE_CHECKING:
+    from smg_core.placement.placing import Placing
+
+__all__ = ["AdapterHolder", "Selecting", "able"]
 
 _APART = DisaggregationConfig()
 
@@ -39,7 +43,9 @@ _RECORD = attrgetter("record")
 class Selecting:
     """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
     that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare; `decisions` keeps what they chose.
-    `models` are looked at to refuse a prompt whose model was replaced after it was made."""
+    `models` are looked at to refuse a prompt whose model was replaced after it was made. `placement` narrows the workers by their
+    labels first, where there are rules for that; `adapters` has workers load those that requests ask for, where the settings name
+    such."""
 
     def __init__(
         self,
@@ -59,15 +65,29 @@ class Selecting:
         self._models = models
         self._policies = policies
         self._clock = clock
+        self.placement: Placing | None = None
+        self.adapters: AdapterHolder | None = None
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
+        if self.adapters is not None and step.prompted.model.adapter:
+            step = await self._with_adapter(step, self.adapters)
         placement = self.choose(step, run.trace)
         for parts in (placement.chosen, placement.encoders):
             for each in parts:
                 if each.probe is not None:
                     run.probes.append(each.probe)
         return placement
+
+    async def _with_adapter(self, step: Select, adapters: "AdapterHolder") -> Select:
+        """The step, once a worker holds the adapter that is asked for."""
+        prompted, placing = step.prompted, self.placement
+        wishes = None if placing is None else placing.of(prompted)
+
+        def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+            return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
+
+        return replace(step, told=await adapters.held(prompted, step.exclude, fits))
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -162,6 +182,8 @@ class Selecting:
         if step.spare:
             for each in (starts, ends):
                 self._registry.check_spared(each, self._clock.monotonic())
+        if self._disaggregation.local_tokens and step.prompted.media is None and reads_alone(ends[0].facts.dialect):
+            return self._pair_or_alone(step, trace, starts, ends, picked)
         costs, doubted = self._hand_over(step, starts, ends), self._doubted(starts, ends)
         prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
         picked.append(prefill)
@@ -171,6 +193,50 @@ class Selecting:
         ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
         costs, doubted = self._hand_over(step, ends, (prefill.worker,)), self._doubted_with(prefill.worker, ends)
         return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs, doubted=doubted)), encoders)
+
+    def _pair_or_alone(
+        self,
+        step: Select,
+        trace: Trace,
+        starts: tuple[Worker, ...],
+        ends: tuple[Worker, ...],
+        picked: list[Chosen],
+    ) -> Placement:
+        """The decode worker first, by what its cache has of the prompt; alone, where that is enough to read the rest there, else
+        with a prefill worker that it understands."""
+        ends = tuple(each for each in ends if any(understand_each_other(start, each) for start in starts))
+        costs, doubted = self._hand_over(step, ends, starts), self._doubted_ends(starts, ends)
+        held = _HeldBack()
+        end = self._pick(step, "decode", held, ends, reads=True, costs=costs, doubted=doubted, may_read=True)
+        picked.append(end)
+        starts = tuple(each for each in starts if understand_each_other(each, end.worker))
+        settings, waits = self._disaggregation, min(each.prefill_tokens / each.weight for each in starts)
+        stay = stays(
+            end.reads,
+            settings.local_tokens,
+            settings.local_queue_tokens,
+            waits,
+            end.worker.prefill_tokens / end.worker.weight,
+        )
+        if stay and reads_alone(end.worker.facts.dialect):
+            held.tell(trace)
+            return Placement((end,))
+        picked[0] = end = replace(end, reads=0)
+        costs, doubted = self._hand_over(step, starts, (end.worker,)), self._doubted(starts, (end.worker,))
+        start = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
+        held.tell(trace)  # who answers is told last, as ever
+        return Placement((start, end))
+
+    def _doubted_ends(self, starts: Sequence[Worker], ends: Sequence[Worker]) -> frozenset[str]:
+        """The names of the decode workers that are in doubt with each prefill worker that they understand."""
+        if not self._registry.handovers.any_in_doubt:
+            return frozenset()
+        doubts = {each.name: self._doubted_with(each, ends) for each in starts}
+        return frozenset(
+            end.name
+            for end in ends
+            if all(end.name in doubts[each.name] for each in starts if understand_each_other(each, end))
+        )
 
     def _doubted(self, starts: Sequence[Worker], ends: tuple[Worker, ...]) -> frozenset[str]:
         """The names of the prefill workers that are in doubt with each decode worker that they could be asked with now."""
@@ -218,6 +284,8 @@ class Selecting:
         if prompted.media is None or not known:
             return ()
         ready = tuple(each for each in known if each.state == "ready" and each.name not in step.exclude)
+        if self.placement is not None:
+            ready = self.placement.fitting(self.placement.of(prompted), ready)
         if not ready and self._disaggregation.without_encode != "prefill_alone":
             raise NoWorker(f"No encode worker for the model '{model}' is ready.", retry_after=1.0)
         return ready
@@ -230,7 +298,11 @@ class Selecting:
             return (("regular",),)
 
         def ready(role: WorkerRole) -> bool:
-            return self._registry.some_ready(model, role, step.exclude)
+            if self.placement is None:
+                return self._registry.some_ready(model, role, step.exclude)
+            found = self._registry.ready_of(model, role)
+            found = self.placement.fitting(self.placement.of(step.prompted), found)
+            return any(each.name not in step.exclude for each in found)
 
         if ready("prefill") and ready("decode"):
             return (("prefill", "decode"), ("regular",)) if ready("regular") else (("prefill", "decode"),)
@@ -249,6 +321,8 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
+        if self.placement is not None:
+            candidates = self.placement.taking(prompted, candidates, role, self._registry)
         if step.received is not None:
             candidates = tuple(worker for worker in candidates if can_go_on(prompted, step.received, worker))
             if not candidates:
@@ -276,16 +350,17 @@ class Selecting:
         self,
         step: Select,
         role: WorkerRole,
-        trace: Trace,
+        trace: "Trace | _HeldBack",
         candidates: tuple[Worker, ...],
         *,
         reads: bool = False,
         costs: Mapping[str, float] | None = None,
         doubted: frozenset[str] = frozenset(),
+        may_read: bool = False,
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
-        of handing it over; `doubted` are the names of those that it takes only where there is no other. A session's worker is the
-        only candidate where it is one."""
+        of handing it over; `may_read` as of `RoutingContext`; `doubted` are the names of those that it takes only where there is
+        no other. A session's worker is the only candidate where it is one."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
@@ -293,11 +368,17 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
-        context = routing_context(prompted, role, now, self._prefix_tokens, costs)
+        wishes, how_placed = None, ""
+        if self.placement is not None:
+            wishes = self.placement.of(prompted)
+            candidates, how_placed = self.placement.favoured(wishes, candidates)
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else map(_RECORD, candidates))
+        if wishes is not None and wishes.weighed:
+            seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
         rank = worker.spec.rank  # of a worker that is one rank
@@ -306,7 +387,11 @@ class Selecting:
         probe = None
         if self._registry.breakers.tripped:
             probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
-        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time())
+        if step.told:
+            how_placed = f"{how_placed}; {step.told}" if how_placed else step.told
+        if self.adapters is not None and prompted.model.adapter:
+            self.adapters.used(worker, prompted.model)
+        self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
@@ -359,6 +444,34 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+class AdapterHolder(Protocol):
+    """Has workers load the adapters that requests ask for."""
+
+    async def held(
+        self, prompted: Prompted, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> str:
+        """Return when a worker holds the adapter of a request, with what had to be done for that in words. Raises SmgError."""
+        ...
+
+    def used(self, worker: Worker, model: ServedModel) -> None:
+        """A request for the adapter of `model` goes to the worker."""
+        ...
+
+
+class _HeldBack:
+    """Keeps what is to be told of a choice until others have been made."""
+
+    def __init__(self) -> None:
+        self._moments: list[WorkerPicked] = []
+
+    def report(self, moment: WorkerPicked) -> None:
+        self._moments.append(moment)
+
+    def tell(self, trace: Trace) -> None:
+        for each in self._moments:
+            trace.report(each)
 
 
 def _sparing(step: Select) -> tuple[Select, ...]:

@@ -62,8 +62,8 @@ class Pooled(Struct, frozen=True):
 
 @attrs.frozen
 class PoolTerms:
-    """What bounds one request. `retries`: how often one input may be tried elsewhere; `number_bytes`: what a number takes in the
-    answer, which is of `answer_bytes` at most."""
+    """What bounds one request, and through which API it came. `retries`: how often one input may be tried elsewhere;
+    `number_bytes`: what a number takes in the answer, which is of `answer_bytes` at most."""
 
     settings: PoolingConfig
     timeouts: Timeouts
@@ -71,6 +71,7 @@ class PoolTerms:
     budgets: RetryBudgets
     number_bytes: int
     answer_bytes: int
+    api: str = ""
 
 
 class PoolItem(Struct, frozen=True):
@@ -124,12 +125,14 @@ class PoolWorkers(Protocol):
         """Monotonic seconds."""
         ...
 
-    def pick(self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]) -> PoolChoice:
+    def pick(
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str
+    ) -> PoolChoice:
         """The worker for one input. Raises UnsupportedParameter, Overloaded where none has room, NoWorker."""
         ...
 
     def room(
-        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str
     ) -> tuple[float, float]:
         """How many requests, and tokens, the workers take together that could be picked for one input."""
         ...
@@ -220,7 +223,9 @@ class Gathering:
         """Have one call made that begins with this input. False if every worker is full with calls of this request, and it has to
         wait for one of them."""
         try:
-            picked = self._pooling.pick(self._request, self._model, self._items[place], self._spread.tried(place))
+            picked = self._pooling.pick(
+                self._request, self._model, self._items[place], self._spread.tried(place), self._terms.api
+            )
         except NoWorker as error:
             raise self._at(self._failures.get(place, error), place) from None
         except Overloaded as error:
@@ -290,7 +295,7 @@ class Gathering:
         if not self._spread.may_fail(group):
             return 0, 0
         exclude = self._spread.tried(group[0]) | {worker.name}
-        return self._pooling.room(self._request, self._model, self._items[group[0]], exclude)
+        return self._pooling.room(self._request, self._model, self._items[group[0]], exclude, self._terms.api)
 
     def _asked(self, call_id: str, group: tuple[int, ...], worker: Worker) -> PoolCall:
         """What a worker is sent for these inputs."""

@@ -6,6 +6,7 @@ handler in `apis.pooling.inference`. Below: these, routing, workers.
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from smg_core.clock import Clock
 from smg_core.errors import SmgError, WorkerGone
@@ -32,11 +33,15 @@ from smg_core.tokens import TokenIds
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 
+if TYPE_CHECKING:
+    from smg_core.placement.placing import Placing
+
 __all__ = ["Pooling"]
 
 
 class Pooling:
-    """Does pooled work with the workers of one gateway. `on_outcome` is told how each call ended."""
+    """Does pooled work with the workers of one gateway. `on_outcome` is told how each call ended. `placement` narrows the workers
+    by their labels first, where there are rules for that."""
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class Pooling:
         self._clock = clock
         self._encoding = PoolEncoding(clock, executor)
         self._on_outcome = on_outcome
+        self.placement: Placing | None = None
         self._running: dict[str, set[PoolAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -66,11 +72,17 @@ class Pooling:
         items = await self._encoding.items(request, model, settings, trace, method)
         return await Gathering(self, request, model, terms, trace, items, method).run()
 
-    def pick(self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]) -> "PoolChoice":
+    def pick(
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str = ""
+    ) -> "PoolChoice":
         """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
         Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
-        found = self._registry.admitted(self._registry.with_room(self._able(request, name, item, exclude)), now)
+        found = self._registry.admitted(self._registry.with_room(self._able(request, model, item, exclude, api)), now)
+        wishes = None
+        if self.placement is not None:
+            wishes = self.placement.wishes(request.caller, model, api, request.headers)
+            found, _ = self.placement.favoured(wishes, found)
         role = "regular" if request.kind == "next_token" else EMBEDDING
         context = RoutingContext(
             request_id=request.id,
@@ -82,14 +94,22 @@ class Pooling:
             now=now,
         )
         seen = tuple([each.record for each in found])
+        if wishes is not None and wishes.weighed:
+            seen = wishes.weigh(found, seen)
         choice = self._policies.choose(model.primary or name, role, seen, context)
         worker = found[choice.at]
         probe = self._registry.probe(worker)
         return PoolChoice(worker, choice.policy, choice.pick.why, probe)
 
-    def _able(self, request: PoolRequest, name: str, item: PoolItem, exclude: frozenset[str]) -> tuple[Worker, ...]:
-        """The ready workers of the model called `name` that can do such work. Raises UnsupportedParameter, NoWorker."""
+    def _able(
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str
+    ) -> tuple[Worker, ...]:
+        """The ready workers of the model that can do such work. Raises UnsupportedParameter, NoWorker."""
+        name = model.name
         known = self._registry.candidates(name, exclude)
+        if self.placement is not None:
+            wishes = self.placement.wishes(request.caller, model, api, request.headers)
+            known = self.placement.placed(wishes, name, known, "regular", self._registry)
         found = tuple(each for each in known if can_do(each.facts, request, has_ids=item.ids is not None))
         if not found and request.kind == "score":  # the operator says that servers can which do not say it themselves
             found = tuple(each for each in known if not each.facts.takes_ids)
@@ -98,11 +118,11 @@ class Pooling:
         return found
 
     def room(
-        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str]
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str = ""
     ) -> tuple[float, float]:
         """How many requests, and tokens, the workers take together that could be picked for one input."""
         try:
-            return self._registry.room(self._able(request, model.name, item, exclude))
+            return self._registry.room(self._able(request, model, item, exclude, api))
         except SmgError:
             return 0, 0
 

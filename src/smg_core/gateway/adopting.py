@@ -1,0 +1,45 @@
+"""Has every part of a gateway that runs go by other settings (edge).
+
+Above: the assembly, for `operation.control`. Below: what makes limits, prices, the mesh, placement and policies of settings.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from smg_core.config.config import Config
+from smg_core.gateway.ledger import adopt_ledger
+from smg_core.gateway.limits import adopt_limits
+from smg_core.gateway.mesh import adopt_mesh
+from smg_core.gateway.placement import adopt_placement
+from smg_core.models.policies import makes_other_policies, policies_of
+from smg_core.routing.base import Policy
+from smg_core.serving.services import Services
+
+if TYPE_CHECKING:
+    from smg_core.serving.limiting import Counters
+
+__all__ = ["adopt_settings"]
+
+
+def adopt_settings(
+    services: Services,
+    config: Config,
+    counters: "Callable[[], Counters] | None",
+    given: str | Policy | Callable[[], Policy] | None,
+) -> None:
+    """Go by `config` from now on, which differs from the present settings in live ones alone. `counters` as of `adopt_limits`;
+    `given` is the program's own policy."""
+    running = services.running
+    before = services.live.config
+    services.live.adopt(config)
+    adopt_limits(services, counters)
+    adopt_ledger(services)
+    adopt_mesh(services)
+    services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
+    services.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
+    running.monitor.adopt(config.workers)
+    adopt_placement(services)
+    if makes_other_policies(before.routing, config.routing):
+        services.policies.adopt(policies_of(config.routing, given, services.rng))
+        if services.life.started:
+            running.cache_losses.policies_changed()
