@@ -83,6 +83,8 @@ class ProviderEngine:
             return self._wire.ask(request, lora or self._model, self._limits)
 
         asked = written() if elsewhere is None else await elsewhere(written)
+        if asked.pass_on is not None and request.stream and getattr(sink, "verbatim", "") == asked.api:
+            asked.pass_on(request.model)
         path = f"{self._api}{asked.path}"
         fields = (("content-type", _JSON), ("accept", asked.accept), *asked.headers)
 

@@ -4,7 +4,7 @@ Above: the engine, the rows of kinds. Implemented by `anthropic.format`, `gemini
 an API at another address wraps one of them and changes what is `ProviderCall`. Below: asking, the vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -22,7 +22,8 @@ __all__ = ["DescribedModel", "ProviderCall", "WireFormat"]
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
     is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
-    `accept` is the type that the answer is asked for in."""
+    `accept` is the type that the answer is asked for in. `pass_on` has the decoder tell the answer in the provider's words too,
+    with the name of the model that it is called with; `api` is the API of these words, "" where they are not told."""
 
     path: str
     body: bytes
@@ -30,6 +31,8 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = "text/event-stream"
+    api: str = ""
+    pass_on: Callable[[str], None] | None = None
 
 
 class DescribedModel(Struct, frozen=True):

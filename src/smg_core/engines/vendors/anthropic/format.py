@@ -78,7 +78,16 @@ class MessagesFormat:
         losses = Losses()
         made = write_body(request, model, self._of(model), losses)
         decoder = MessagesDecoder(model, made.names, limits, format_tool=made.format_tool)
-        return ProviderCall("/messages", made.body, decoder, _headers(request, made), losses.found)
+        passes = not made.format_tool and not made.names.changed
+        return ProviderCall(
+            "/messages",
+            made.body,
+            decoder,
+            _headers(request, made),
+            losses.found,
+            api="messages",
+            pass_on=decoder.pass_on if passes else None,
+        )
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""

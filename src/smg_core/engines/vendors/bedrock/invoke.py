@@ -77,7 +77,14 @@ class InvokeMessagesFormat:
         body, losses = _invoked(made)
         decoder = _Invoked(made.decoder, limits)
         return ProviderCall(
-            f"{model_path(model)}/invoke-with-response-stream", body, decoder, (), losses, BEDROCK_STREAM
+            f"{model_path(model)}/invoke-with-response-stream",
+            body,
+            decoder,
+            (),
+            losses,
+            BEDROCK_STREAM,
+            made.api,
+            made.pass_on,
         )
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:

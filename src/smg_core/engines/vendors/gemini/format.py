@@ -79,7 +79,8 @@ class GeminiFormat:
         calls = (request.origin or Origin("")).calls
         decoder = GeminiDecoder(model, made.names, limits, made_up=f"{calls}{request.id}", choices=request.sampling.n)
         path = f"/models/{_segment(model)}:streamGenerateContent?alt=sse"
-        return ProviderCall(path, made.body, decoder, losses=losses.found)
+        passes = None if made.names.changed else decoder.pass_on
+        return ProviderCall(path, made.body, decoder, losses=losses.found, api="gemini", pass_on=passes)
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""
