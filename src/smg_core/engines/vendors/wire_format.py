@@ -13,6 +13,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest
 
@@ -43,10 +44,12 @@ class DescribedModel(Struct, frozen=True):
 
 
 class WireFormat(Protocol):
-    """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none."""
+    """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none, and
+    `vectors` how it is asked for pooled work."""
 
     provider: str
     usual_path: str
+    vectors: VectorsFormat
 
     @property
     def facts(self) -> EngineFacts:

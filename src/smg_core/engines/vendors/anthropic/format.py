@@ -19,6 +19,7 @@ from smg_core.engines.vendors.anthropic.turns import PROVIDER
 from smg_core.engines.vendors.anthropic.wire import ClaudeErrorWire
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.refusals import waited
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
@@ -43,6 +44,7 @@ class MessagesFormat:
 
     provider = PROVIDER
     usual_path = "/v1"
+    vectors: VectorsFormat = VectorsFormat()
 
     def __init__(self, facts_known: ModelFacts | None = None) -> None:
         self._known = facts_known

@@ -83,7 +83,7 @@ class EventStreamReader:
         return found
 
     @property
-    def with_strings_in(self) -> bool:
+    def within(self) -> bool:
         """Whether the stream has begun a message that is not whole."""
         return bool(self._held)
 

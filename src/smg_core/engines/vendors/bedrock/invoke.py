@@ -24,6 +24,7 @@ from smg_core.engines.vendors.bedrock.converse import model_path
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, InternalError, SmgError
 from smg_core.events import Event
@@ -60,6 +61,7 @@ class InvokeMessagesFormat:
 
     provider = "bedrock"
     usual_path = ""
+    vectors: VectorsFormat = VectorsFormat()
 
     def __init__(self) -> None:
         self._messages = _MessagesOnBedrock()

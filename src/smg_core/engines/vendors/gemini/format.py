@@ -15,6 +15,7 @@ from smg_core.engines.vendors.gemini.events import GeminiDecoder, gemini_error_i
 from smg_core.engines.vendors.gemini.facts import GeminiFacts, gemini_facts
 from smg_core.engines.vendors.gemini.wire import GeminiErrorWire
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import GeminiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
@@ -43,6 +44,7 @@ class GeminiFormat:
 
     provider = PROVIDER
     usual_path = "/v1beta"
+    vectors: VectorsFormat = GeminiVectors()
 
     def __init__(self) -> None:
         self._context = self._output = 0
