@@ -13,6 +13,8 @@ import msgspec
 
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import ServerWords
+from smg_core.engines.vendors.carried import carried_in
+from smg_core.engines.vendors.chat.details import DETAILS, details_of
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
@@ -108,6 +110,8 @@ def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, nam
     if (temperature := request.sampling.temperature) == 0 and temperature is not None and profile.least_temperature:
         body["temperature"] = profile.least_temperature
     _rewrite_messages(body, profile, losses, prefixed=prefixed)
+    if profile.details:
+        _return_details(request, body, profile, model, losses)
     _check(request, body, profile, losses)
     for name, there in profile.renamed.items():
         if name in body:
@@ -180,6 +184,8 @@ def _kept(part: Part, profile: ChatProfile, names: SentNames, losses: Losses) ->
             if part.text or part.carried:
                 losses.note("reasoning", "left out, for the provider does not take it back")
             return None
+        case Reasoning() if not part.text and profile.details and _is_own(part, profile):
+            return None  # its details go back, or are noted where another model has made them
         case Reasoning() if not part.text:
             losses.note("reasoning", "left out, for another model has made it")
             return None
@@ -353,6 +359,30 @@ def _rewrite_messages(body: ProviderJson, profile: ChatProfile, losses: Losses, 
         changed = True
     if changed:
         body["messages"] = messages
+
+
+def _is_own(part: Reasoning, profile: ChatProfile) -> bool:
+    original = carried_in(part)
+    return original is not None and original.provider == profile.name
+
+
+def _return_details(
+    request: GenerationRequest, body: ProviderJson, profile: ChatProfile, model: str, losses: Losses
+) -> None:
+    """Give each turn of the assistant the details of its reasoning back."""
+    spoken = [message for message in request.messages if message.role == "assistant"]
+    details = [details_of(message, profile.name, model) for message in spoken]
+    pieces = [part for message in spoken for part in message.parts if isinstance(part, Reasoning)]
+    if any((found := carried_in(part)) is not None and found.model != model for part in pieces):
+        losses.note("reasoning", "left out, for another model has made it")
+    if not any(details):
+        return
+    messages = msgspec.json.decode(msgspec.json.encode(body["messages"]), type=list[dict[str, Any]])
+    written = [message for message in messages if message.get("role") == "assistant"]
+    for message, found in zip(written, details, strict=False):
+        if found:
+            message[DETAILS] = found
+    body["messages"] = messages
 
 
 def _deepseek_thinks(body: ProviderJson) -> bool:

@@ -12,6 +12,7 @@ from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.chat.body import write_chat
+from smg_core.engines.vendors.chat.details import DetailedReasoning
 from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal
@@ -70,6 +71,8 @@ class ChatFormat:
         body = write_chat(request, model, self._profile, names, losses)
         calls = (request.origin or Origin("")).calls
         decoder: AnswerDecoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        if self._profile.details:
+            decoder = DetailedReasoning(decoder, self.provider, model, limits.http_event_bytes)
         if names.changed:
             decoder = OwnNames(decoder, names)
         return ProviderCall(self._path(model), body, decoder, losses=losses.found)

@@ -46,7 +46,8 @@ class ChatProfile:
     earlier reasoning goes back, "" for none. `least_temperature` is sent for 0. `most` bounds numbers by their fields.
     `usage_asked`: it is asked for its counts. `forced_reasoning`: a call may be demanded while the model reasons. `json_schema`:
     it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself. `embeds`: it makes vectors of texts at
-    `/embeddings`; `scores`: and scores of documents at `/rerank`."""
+    `/embeddings`; `scores`: and scores of documents at `/rerank`. `details`: it has details of its reasoning, which it wants back
+    unchanged."""
 
     name: str
     takes: frozenset[str]
@@ -73,6 +74,7 @@ class ChatProfile:
     documents: bool = False
     embeds: bool = False
     scores: bool = False
+    details: bool = False
 
 
 AZURE = ChatProfile(
@@ -135,6 +137,7 @@ _ROWS = (
         effort="openrouter",
         efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         returned="reasoning",
+        details=True,
     ),
     ChatProfile(
         "groq",
