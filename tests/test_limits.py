@@ -370,6 +370,7 @@ CONSTANTS: dict[str, str] = {
     "engines.vendors.anthropic.body._NAME_LENGTH": FORMAT,
     "engines.vendors.anthropic.facts._USUAL_OUTPUT": FORMAT,
     "engines.vendors.anthropic.turns._ID_LENGTH": FORMAT,
+    "engines.vendors.chat.body._ID_LENGTH": FORMAT,
     "engines.vendors.gemini.body._CHOICES": FORMAT,
     "engines.vendors.gemini.body._NAME_LENGTH": FORMAT,
     "engines.vendors.gemini.body._STOPS": FORMAT,

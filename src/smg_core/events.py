@@ -218,6 +218,17 @@ class ReasoningEnd(Struct, frozen=True):
     carried: bool = False
 
 
+class Verbatim(Struct, frozen=True):
+    """A piece of the answer in the words of an outside provider, for a client of the same API.
+
+    The events that say the same follow it. `name` is that of the stream's event, "" for none. Between `pieces` of its data stand
+    the seals of the reasoning that ends next, in their order: one fewer than there are pieces."""
+
+    index: int
+    name: str
+    pieces: tuple[bytes, ...]
+
+
 class ToolCallStart(Struct, frozen=True):
     """A tool call begins. `call` counts calls within the choice from 0. `namespace`, `custom` and `kind` are those of
     `request.ToolCall`."""
@@ -361,6 +372,7 @@ Event = (
     | Annotation
     | ReasoningDelta
     | ReasoningEnd
+    | Verbatim
     | ToolCallStart
     | ToolCallDelta
     | ToolCallEnd

@@ -47,6 +47,7 @@ __all__ = [
     "SourceChanged",
     "SourceSampled",
     "StoreCalled",
+    "ToldOtherwise",
     "ToolCalled",
     "TracesDropped",
     "WorkerPicked",
@@ -74,6 +75,14 @@ class ReasoningLeftOut(Struct, frozen=True):
     request_id: str
     reasons: tuple[str, ...]
     at: float
+
+
+class ToldOtherwise(Struct, frozen=True):
+    """An outside provider was not told these concepts of the request, or was told them in another way."""
+
+    request_id: str
+    worker: str
+    concepts: tuple[str, ...]
 
 
 class Rendered(Struct, frozen=True):
@@ -493,6 +502,7 @@ class SourceSampled(Struct, frozen=True):
 Moment = (
     RequestStarted
     | ReasoningLeftOut
+    | ToldOtherwise
     | Rendered
     | MediaLoaded
     | EncodeDone

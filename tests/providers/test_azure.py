@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from tests.providers.answers import KEY, script
+from tests.providers.answers import FORMATS, KEY, SIGNATURE, script
 from tests.providers.chat_answers import CHAT_FORMATS
+from tests.providers.client_apis import APIS
 from tests.providers.fake import Heard, Said, providing
 
 from smg_core import Config, Gateway
@@ -30,9 +31,9 @@ CONFIG = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=Breaker
 
 
 @asynccontextmanager
-async def before(url: str, **fields: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def before(url: str, dialect: str = "azure", **fields: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway before an Azure resource."""
-    spec = WorkerSpec(url, dialect="azure", model="gpt", vendor_model="my-gpt", **fields)
+    spec = WorkerSpec(url, dialect=dialect, model="gpt", vendor_model="my-gpt", **fields)
     async with Gateway([spec], config=CONFIG) as gateway:
         await gateway.ready()
         async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
@@ -120,3 +121,29 @@ async def test_a_key_and_a_credential_at_once_are_refused() -> None:
     with pytest.raises(ValueError, match="give one"):
         async with before("http://127.0.0.1:1", credential=CredentialSpec(key=KEY), headers=(("api-key", KEY),)):
             raise AssertionError("it began")
+
+
+@pytest.mark.parametrize("version", ["", VERSION])
+async def test_responses_are_asked_for_where_openais_library_does_and_reasoning_goes_back(version: str) -> None:
+    form, api = FORMATS["openai-responses"], APIS["Responses"]
+    async with providing(script(form, "thinking_tool")) as azure:
+        theirs = (
+            openai.AsyncAzureOpenAI(azure_endpoint=azure.url, api_version=version, api_key=KEY)
+            if version
+            else openai.AsyncOpenAI(base_url=f"{azure.url}/openai/v1", api_key=KEY)
+        )
+        async with theirs as client:
+            [_ async for _ in await client.responses.create(model="my-gpt", input="Hi", stream=True)]
+        async with before(
+            azure.url, "azure-responses", credential=CredentialSpec(key=KEY), api_version=version
+        ) as http:
+            body = {**api.body("thinking_tool"), "model": "gpt"}
+            answer = await http.post(api.path, json=body)
+            again = await http.post(api.path, json=api.again(body, answer.json()))
+
+        assert again.status_code == 200, again.text
+        asked, first, second = azure.asked
+        assert asked.path == first.path == second.path
+        assert first.headers["api-key"] == KEY
+        assert first.json["model"] == "my-gpt"
+        assert SIGNATURE in second.body.decode()

@@ -2,9 +2,11 @@
 
 An API (chat, messages, ...) has a `decode` function, a `StreamEncoder` for server-sent events and a `WholeEncoder` for one JSON
 body; the server calls them and does not know what they read and write. They are pure: the time stamp and the ids that they
-write are arguments. Above: the API modules and the server. Below: request, events, compat.
+write are arguments. `VerbatimStream` is what stream encoders have for answers in a provider's own words. Above: the API modules
+and the server. Below: request, events, compat.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
@@ -12,12 +14,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from smg_core.errors import SmgError
-from smg_core.events import Event
+from smg_core.events import Event, ReasoningEnd, Verbatim
 from smg_core.request import Caller, GenerationRequest
 from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
-__all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "WholeEncoder"]
+__all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "VerbatimStream", "WholeEncoder"]
 
 Locate = Callable[[str], str]
 """From a path in `GenerationRequest` ("messages[3].parts[1]") to the field of the API's body that it was read from."""
@@ -111,3 +113,30 @@ class ErrorEncoder(Protocol):
     in `GenerationRequest`."""
 
     def __call__(self, error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes: ...
+
+
+class VerbatimStream:
+    """Frames what a provider said, in its order; `written` makes a seal the text that stands in JSON. A piece whose seal is not
+    there yet waits for it, and what comes behind waits too."""
+
+    def __init__(self, written: Callable[[bytes], bytes]) -> None:
+        self._written = written
+        self._waiting: deque[Verbatim] = deque()
+        self._seals: deque[bytes] = deque()
+
+    def encode(self, events: Sequence[Event]) -> bytes:
+        """The frames that can leave now."""
+        for event in events:
+            if isinstance(event, Verbatim):
+                self._waiting.append(event)
+            elif isinstance(event, ReasoningEnd) and event.carried and event.seal is not None:
+                self._seals.append(self._written(event.seal))
+        frames: list[bytes] = []
+        while self._waiting and len(self._waiting[0].pieces) - 1 <= len(self._seals):
+            first = self._waiting.popleft()
+            data = first.pieces[0]
+            for piece in first.pieces[1:]:
+                data += self._seals.popleft() + piece
+            name = f"event: {first.name}\n".encode() if first.name else b""
+            frames.append(b"%bdata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: ")))
+        return b"".join(frames)

@@ -5,7 +5,7 @@ Anthropic's, whose list comes in pages, for callers of that API.
 Pure. Above: the server. Below: json_text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import attrs
@@ -24,7 +24,8 @@ _PAGE, _LONGEST_PAGE = 20, 1000
 class ModelCard:
     """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model of an
     alias, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do, `scores_by`
-    how it judges pairs of texts ("cosine", "cross_encoder", "generative"; "": it does not)."""
+    how it judges pairs of texts ("cosine", "cross_encoder", "generative"; "": it does not). `media` is what it takes beside text,
+    None where that is not known; `prices` are in USD for a million tokens, by their kind, as decimals."""
 
     id: str
     created: int
@@ -34,6 +35,8 @@ class ModelCard:
     parent: str | None = None
     pools: Sequence[str] = ()
     scores_by: str = ""
+    media: Sequence[str] | None = None
+    prices: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def model_body(card: ModelCard) -> bytes:
@@ -62,6 +65,10 @@ def _model_object(card: ModelCard) -> JsonObject:
     found["pools"] = list(card.pools)
     if card.scores_by:
         found["scores_by"] = card.scores_by
+    if card.media is not None:
+        found["input_modalities"] = ["text", *card.media]
+    if card.prices:
+        found["pricing"] = {"currency": "USD", "tokens": 1_000_000, **card.prices}
     return found
 
 

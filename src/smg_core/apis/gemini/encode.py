@@ -44,8 +44,10 @@ from smg_core.events import (
     ToolCallStart,
     TopLogprob,
     Usage,
+    Verbatim,
 )
 from smg_core.json_types import Json, JsonObject
+from smg_core.wire.base import VerbatimStream
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import finite
@@ -174,6 +176,9 @@ class GeminiStreamEncoder:
         self._text_prefix: dict[int, bytes] = {}
         self._begun = False
         self._ended = False
+        self._told = False  # something has left in the gateway's words
+        self._verbatim: VerbatimStream | None = None
+        self.verbatim = "" if request.array else "gemini"
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -195,7 +200,11 @@ class GeminiStreamEncoder:
                     frames += (prefix, encode_text(event.text), self._text_suffix)
             else:
                 self._add(event, frames)
-        return b"".join(frames)
+        if self._verbatim is None:
+            self._told = self._told or bool(frames)
+            return b"".join(frames)
+        failure = frames[-1:] if events and type(events[-1]) is Failed else ()
+        return b"".join((self._verbatim.encode(events), *failure))
 
     def _prefix(self, index: int) -> bytes:
         prefix = b'data: {"candidates":[{"index":%d,"content":{"role":"model","parts":[{"text":' % index
@@ -220,6 +229,9 @@ class GeminiStreamEncoder:
                     frames.append(b"]")
             case Cancelled():
                 self._ended = True
+            case Verbatim():  # the answer is told in the provider's words, unless something of it has left in others
+                if not self._told and self._verbatim is None:
+                    self._verbatim = VerbatimStream(base64.b64encode)
             case _ if hasattr(event, "index"):
                 self._of_candidate(event, event.index, frames)
 

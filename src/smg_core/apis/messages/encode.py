@@ -55,9 +55,11 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    Verbatim,
 )
 from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
+from smg_core.wire.base import VerbatimStream
 from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import anthropic_error
 from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
@@ -172,6 +174,9 @@ class MessagesStreamEncoder:
         self._finished: Finished | None = None
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
+        self._verbatim: VerbatimStream | None = None
+        self._told = False  # something has left in the gateway's words
+        self.verbatim = "" if request.pauses else "messages"
 
     @property
     def _paused(self) -> bool:
@@ -189,7 +194,9 @@ class MessagesStreamEncoder:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
         if self._ended:
             return b""
-        if len(events) == 1 and type(event := events[0]) is TextDelta and self._open == "text":  # one more token
+        told = self._verbatim
+        if len(events) == 1 and told is None and type(event := events[0]) is TextDelta and self._open == "text":
+            # one more token
             text = event.text
             encoded = encode_ascii(text) if text.isascii() else encode_text(text)
             return self._delta + encoded + _BLOCK_END if text else b""
@@ -198,7 +205,11 @@ class MessagesStreamEncoder:
             writer = _WRITERS.get(type(event))
             if writer is not None and not self._ended:
                 writer(self, event, frames)
-        return b"".join(frames)
+        if self._verbatim is None:
+            self._told = self._told or bool(frames)
+            return b"".join(frames)
+        failure = frames[-1:] if events and type(events[-1]) is Failed else ()
+        return b"".join((self._verbatim.encode(events), *failure))
 
     # Each writer appends the frames of one event.
 
@@ -209,6 +220,11 @@ class MessagesStreamEncoder:
         message = {**_message(self._request), "content": [], "stop_reason": None, "stop_sequence": None}
         message |= {"stop_details": None, "container": None, "usage": usage}
         frames += (_frame("message_start", encode_object({"type": "message_start", "message": message})), _PING)
+
+    def _tell(self, event: Verbatim, frames: list[bytes]) -> None:
+        """The answer is told in the provider's words, unless something of it has left in others."""
+        if self._verbatim is None and not self._told:
+            self._verbatim = VerbatimStream(bytes)
 
     def _start_block(self, kind: str, block: bytes, delta: bytes, frames: list[bytes]) -> None:
         self._end_block(frames)
@@ -334,6 +350,7 @@ _WRITERS: dict[type, Callable[[MessagesStreamEncoder, Any, list[bytes]], None]] 
     TextEnd: MessagesStreamEncoder._close,
     ReasoningDelta: MessagesStreamEncoder._think,
     ReasoningEnd: MessagesStreamEncoder._sign,
+    Verbatim: MessagesStreamEncoder._tell,
     ToolCallStart: MessagesStreamEncoder._call,
     ToolCallDelta: MessagesStreamEncoder._arguments,
     ToolCallEnd: MessagesStreamEncoder._close,

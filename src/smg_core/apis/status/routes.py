@@ -4,6 +4,7 @@ Above: app.app puts the routes into its table. Below: the records of models, the
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -12,6 +13,7 @@ import msgspec
 from smg_core.apis.gemini.routes import GeminiModelRoutes
 from smg_core.apis.status.front_page import front_page
 from smg_core.auth.roles import PUBLIC
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import Overloaded
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
@@ -179,7 +181,16 @@ class Status:
             parent=model.primary if model.adapter else None,
             pools=sorted(frozenset[str]().union(*(each.pools for each in kinds))),
             scores_by=method_of(model, kinds, self._services.live.config.pooling),
+            media=_media_of(kinds),
+            prices=self._prices(model.name, model.root),
         )
+
+    def _prices(self, *names: str) -> Mapping[str, str]:
+        """What the model costs, by the table that requests are counted with; empty where there is none, or no row."""
+        live = self._services.live
+        counting = live.accounting or live.limiting
+        price = None if counting is None else counting.prices.find(*[name for name in names if name])
+        return {} if price is None else price.shown
 
     async def liveness(self, exchange: Exchange) -> None:
         await self._json(exchange, b'{"status":"ok"}')
@@ -227,3 +238,12 @@ def curl(services: Services, base: str, model: str) -> str:
     body = json.dumps(asked).replace("'", r"'\''")
     key = "" if services.running.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
     return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"
+
+
+def _media_of(facts: Sequence[EngineFacts]) -> Sequence[str] | None:
+    """What engines that read media themselves say that they take: what all of them do. None where one does not say."""
+    told = [each.media for each in facts if each.media is not None and not each.takes_ids]
+    if not facts or len(told) < len(facts):
+        return None
+    documents = {"file"} if all(each.documents for each in facts) else set()
+    return sorted(frozenset[str].intersection(*told) | documents)

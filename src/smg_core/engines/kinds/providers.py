@@ -156,6 +156,12 @@ def _responses(account: str, place: EnginePlace) -> "WireFormat":
     return ResponsesFormat(account)
 
 
+def _azure_responses(account: str, place: EnginePlace) -> "WireFormat":
+    from smg_core.engines.vendors.clouds.azure import AzureResponsesFormat
+
+    return AzureResponsesFormat(_account(f"{account} {HttpAddress.parse(place.url).host}"), place.api_version)
+
+
 def _chat(name: str) -> WireMaker:
     def made(account: str, place: EnginePlace) -> "WireFormat":
         from smg_core.engines.vendors.chat.format import ChatFormat
@@ -215,6 +221,7 @@ PROVIDER_KINDS: tuple[EngineKind, ...] = (
         "vertex-anthropic", _vertex_anthropic, "authorization", scope=_CLOUD_SCOPE, check=_check_vertex_messages
     ),
     provider_kind("azure", _chat("azure"), "api-key", scope=_AZURE_SCOPE, check=_check_azure),
+    provider_kind("azure-responses", _azure_responses, "api-key", scope=_AZURE_SCOPE, check=_check_azure),
     *(provider_kind(name, _chat(name), "authorization") for name in _CHAT_KINDS),
     provider_kind("bedrock-mantle", _chat("bedrock-mantle"), "authorization", service="bedrock-mantle"),
     provider_kind("bedrock", _converse, "authorization", service="bedrock"),

@@ -11,7 +11,7 @@ import msgspec
 
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError
-from smg_core.events import Event, Usage
+from smg_core.events import Event, Started, Usage, Verbatim
 from smg_core.sse import DataReader
 
 __all__ = ["ProviderAnswerReader", "StreamReader"]
@@ -102,8 +102,14 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
 
     def __init__(self, limits: EnginesConfig) -> None:
         self._limits = limits
+        self._model_named: str | None = None  # the client's name of the model, where the provider's words are passed on
+        self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         super().__init__(self._reader.feed)
+
+    def pass_on(self, model: str) -> None:
+        """Tell the answer in the provider's words too, with `model` as the name of the model."""
+        self._model_named = model
 
     def event(self, data: bytes) -> list[Event]:
         """The events of one event's data, of a provider that does not send them as a stream of text."""
@@ -120,8 +126,19 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         return self._reader.rest()
 
     def _read(self, piece: bytes, events: list[Event]) -> None:
-        if piece.strip():
-            self._event(self._decoded(piece), events)
+        if not piece.strip():
+            return
+        event, begun = self._decoded(piece), len(events)
+        self._event(event, events)
+        if self._model_named is not None:
+            self._not_told.append(self._verbatim(event, piece, self._model_named))
+            if any(not isinstance(each, Started) for each in events[begun:]):  # else another worker may still answer
+                events[begun:begun] = self._not_told
+                self._not_told = []
+
+    def _verbatim(self, event: E, data: bytes, model: str) -> Verbatim:
+        """What one event says, in the provider's words but for the name of the model, with room for its seals."""
+        return Verbatim(0, "", (data,))
 
     def _decoded(self, data: bytes) -> E:
         try:

@@ -8,13 +8,14 @@ gateway does is undone. Pure. Above: the bodies of formats. Below: nothing.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from smg_core.engines.vendors.provider_json import ProviderJson
+from smg_core.errors import EngineGarbled
 
-__all__ = ["ABSENT", "as_sent"]
+__all__ = ["ABSENT", "as_sent", "with_strings", "with_strings_in", "without_texts"]
 
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BLANK = re.compile(rb"[\s,:]*")
@@ -41,6 +42,35 @@ def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], o
         return _spliced(written, theirs, {name: value for name, value in said.items() if theirs.get(name) != value})
     rest = {name: value for name, value in body.items() if name not in theirs}
     return msgspec.json.encode({name: same.get(name, body.get(name)) for name in theirs if name in body} | rest)
+
+
+def with_strings(written: bytes, said: Mapping[str, str]) -> bytes:
+    """`written`, a JSON object, with these texts in place of the values of fields that it has."""
+    theirs = _VALUES.decode(written)
+    texts = {name: msgspec.json.encode(text) for name, text in said.items() if name in theirs}
+    return _spliced(written, theirs, {name: text for name, text in texts.items() if theirs[name] != text})
+
+
+def with_strings_in(written: bytes, name: str, said: Mapping[str, str]) -> bytes:
+    """`written` with such texts in the object that is its field `name`."""
+    theirs = _VALUES.decode(written)
+    return _spliced(written, theirs, {name: with_strings(bytes(theirs[name]), said)})
+
+
+def without_texts(written: bytes, texts: Sequence[str]) -> tuple[bytes, ...]:
+    """`written` in pieces, cut where these texts stand in it as strings, in this order. Where one is not found, because of how it
+    is written, all of it is written anew."""
+    for each in (written, msgspec.json.encode(msgspec.json.decode(written))):
+        pieces, rest = [], each
+        for text in texts:
+            before, found, rest = rest.partition(msgspec.json.encode(text))
+            if not found:
+                break
+            pieces.append(before + b'"')
+            rest = b'"' + rest
+        else:
+            return (*pieces, rest)
+    raise EngineGarbled("The provider's signature of its reasoning cannot be found in its own words.")
 
 
 def _spliced(written: bytes, theirs: Mapping[str, msgspec.Raw], said: Mapping[str, bytes]) -> bytes:

@@ -10,6 +10,8 @@ stops where its connection is closed, so `cancel` closes it.
 import asyncio
 from collections.abc import Awaitable, Sequence
 
+import attrs
+
 from smg_core.credentials.renewal.signing import SentFields, Signer
 from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
 from smg_core.engines.calls import AnswerCall
@@ -22,6 +24,7 @@ from smg_core.engines.http.client import HttpClient
 from smg_core.engines.loads import Loads
 from smg_core.engines.openai.asking import AnswerDecoder, Asking
 from smg_core.engines.openai.call import HttpAnswerCall
+from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.engines.vendors.proven_call import ProvenCall, SentCall
@@ -83,6 +86,8 @@ class ProviderEngine:
             return self._wire.ask(request, lora or self._model, self._limits)
 
         asked = written() if elsewhere is None else await elsewhere(written)
+        if asked.pass_on is not None and request.stream and getattr(sink, "verbatim", "") == asked.api:
+            asked.pass_on(request.model)
         path = f"{self._api}{asked.path}"
         fields = (("content-type", _JSON), ("accept", asked.accept), *asked.headers)
 
@@ -136,7 +141,24 @@ class ProviderEngine:
         if about is not None:
             context = self._wire.described(await self._told("GET", about)).context
         info = ModelInfo(model=self._model, context_length=context)
-        return info, self._wire.facts
+        return info, self._facts()
+
+    def _facts(self) -> EngineFacts:
+        vectors, facts = self._wire.vectors, self._wire.facts
+        if not (pools := vectors.pools(self._model)):
+            return facts
+        most = min(vectors.inputs, self._limits.http_inputs)
+        return attrs.evolve(facts, generates=False, pools=pools, pool_inputs=most)
+
+    async def pool(
+        self, call: PoolCall, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+    ) -> Sequence[Vector]:
+        """The numbers for each input or pair, in order, by the provider's API for such work. `metadata` as of `chat`."""
+        found: list[Vector] = []
+        for each in self._wire.vectors.ask(call, self._model):
+            asked = ProviderCall(each.path, each.body)
+            found += each.read(await self._told("POST", asked, timeout, self._limits.http_vectors_bytes))
+        return found
 
     async def count(self, request: GenerationRequest) -> int | None:
         """The tokens of the prompt of `request` by the provider's own count; None where it counts for nobody."""
@@ -180,15 +202,17 @@ class ProviderEngine:
         await self._http.close()
         await self._signer.close()
 
-    async def _told(self, method: str, asked: ProviderCall) -> bytes:
-        """The answer to a question. Raises the error that it is."""
-        reply, signed = await self._ask(method, asked)
+    async def _told(
+        self, method: str, asked: ProviderCall, timeout: float | None = None, most: int | None = None
+    ) -> bytes:
+        """The answer to a question, of `most` bytes. Raises the error that it is."""
+        reply, signed = await self._ask(method, asked, timeout, most)
         if reply.status == 200:
             return reply.body
         raise SecretHeaders((*self._http.headers.fields, *signed)).hide(self._wire.refusal(reply))
 
     async def _ask(
-        self, method: str, asked: ProviderCall, timeout: float | None = None
+        self, method: str, asked: ProviderCall, timeout: float | None = None, most: int | None = None
     ) -> tuple[HttpReply, SentFields]:
         """A question with its whole answer, and the headers that proved who asked."""
         path = f"{self._api}{asked.path}"
@@ -199,7 +223,7 @@ class ProviderEngine:
             signed = await self._signed(method, path, fields, asked.body)
             headers = (*fields, *signed)
             reply = await self._http.ask(
-                method, path, asked.body, headers=headers, timeout=limit, question=method == "GET"
+                method, path, asked.body, headers=headers, timeout=limit, question=method == "GET", most=most
             )
             if tried or reply.status < 400 or not self._signer.refused(signed, reply.status, reply.headers, reply.body):
                 return reply, signed

@@ -4,7 +4,7 @@ Above: the engine, the rows of kinds. Implemented by `anthropic.format`, `gemini
 an API at another address wraps one of them and changes what is `ProviderCall`. Below: asking, the vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest
 
@@ -22,7 +23,8 @@ __all__ = ["DescribedModel", "ProviderCall", "WireFormat"]
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
     is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
-    `accept` is the type that the answer is asked for in."""
+    `accept` is the type that the answer is asked for in. `pass_on` has the decoder tell the answer in the provider's words too,
+    with the name of the model that it is called with; `api` is the API of these words, "" where they are not told."""
 
     path: str
     body: bytes
@@ -30,6 +32,8 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = "text/event-stream"
+    api: str = ""
+    pass_on: Callable[[str], None] | None = None
 
 
 class DescribedModel(Struct, frozen=True):
@@ -40,10 +44,12 @@ class DescribedModel(Struct, frozen=True):
 
 
 class WireFormat(Protocol):
-    """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none."""
+    """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none, and
+    `vectors` how it is asked for pooled work."""
 
     provider: str
     usual_path: str
+    vectors: VectorsFormat
 
     @property
     def facts(self) -> EngineFacts:

@@ -23,6 +23,7 @@ from smg_core.hooks import (
     RequestStarted,
     Retrying,
     StoreCalled,
+    ToldOtherwise,
     ToolCalled,
     WorkerStateChanged,
 )
@@ -250,6 +251,15 @@ ROUTER = (
         ReasoningLeftOut,
         ("reason",),
         any_number=lambda left: tuple([((reason,), 1) for reason in left.reasons]),
+    ),
+    Metric(
+        "smg_router_told_otherwise",
+        "counter",
+        "Calls in which an outside provider was not told something of the request, or in another way, by what that was.",
+        "router",
+        ToldOtherwise,
+        ("concept",),
+        any_number=lambda told: tuple([((concept,), 1) for concept in told.concepts]),
     ),
 )
 

@@ -333,6 +333,11 @@ class StreamedAnswer(Answer):
         """What has made the answer so far."""
         return self._encoder
 
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words the encoder takes an answer, "" for none."""
+        return getattr(self._encoder, "verbatim", "")
+
     def _reset(self) -> None:
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]

@@ -98,6 +98,7 @@ class Attempt(Generic[Pushed]):
         "_call",
         "_closed",
         "_on_first",
+        "_receiver",
         "_shares",
         "_take",
         "_tells_stops",
@@ -128,6 +129,7 @@ class Attempt(Generic[Pushed]):
         self.pushes = self.beats = 0
         self.paused = False
         self.on_end: Callable[[], None] | None = None
+        self._receiver = receiver
         self._take = receiver.take
         self._on_first = on_first
         self._tells_stops = tells_stops
@@ -164,6 +166,11 @@ class Attempt(Generic[Pushed]):
             raise
         except BaseException as fault:  # noqa: BLE001  # parser, encoder: the engine is not to pay for any of them
             self._spoil(fault)
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words the answer may be told by an engine that speaks it, "" for none."""
+        return getattr(self._receiver, "verbatim", "") if getattr(self.reader, "plain", False) else ""
 
     def alive(self) -> None:
         """Called where the engine has said that it is at work, and nothing more."""

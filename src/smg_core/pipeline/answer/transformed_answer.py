@@ -65,6 +65,7 @@ class ShownStream(StreamedAnswer):
     """A streamed answer of which `show` is shown the events. `unwritten` counts about the bytes that they will be."""
 
     __slots__ = ("_pending", "_refusal", "_show")
+    verbatim = ""  # what is shown is told in the gateway's words
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine, 
 from smg_core.engines.calls import AnswerCall
 from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
-from smg_core.hooks import FirstToken
+from smg_core.hooks import FirstToken, ToldOtherwise
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver
 from smg_core.pipeline.answer.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.answer.turn import Transcript, Turn
@@ -147,6 +147,8 @@ class EngineCall:
             )
             if losses := getattr(call, "losses", None):  # of providers alone
                 self._trace.losses = {**self._trace.losses, **losses}
+                told = ToldOtherwise(fit.request.id, self.step.chosen.worker.name, tuple(losses))
+                self._trace.report(told)
             return call
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:

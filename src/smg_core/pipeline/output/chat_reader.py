@@ -244,6 +244,7 @@ class ChatReader:
 
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False
+        self._plan = plan
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
@@ -259,6 +260,13 @@ class ChatReader:
         return len(self.finishes) >= len(self._choices)
 
     engine_done = whole
+
+    @property
+    def plain(self) -> bool:
+        """Whether all of what the engine says is passed on, and nothing is put in its place but seals."""
+        plan = self._plan
+        changes = plan.only or plan.single_call or plan.free_text or plan.check or plan.told_apart
+        return plan.carry is not None and not changes
 
     @property
     def prompt_tokens(self) -> int:

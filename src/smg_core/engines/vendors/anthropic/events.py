@@ -21,11 +21,12 @@ from smg_core.engines.vendors.anthropic.wire import (
     ClaudeUsageWire,
 )
 from smg_core.engines.vendors.carried import Carried, carrying
+from smg_core.engines.vendors.client_bytes import with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
-from smg_core.events import Event, Finished, FinishReason, Started, Usage
+from smg_core.events import Event, Finished, FinishReason, Started, Usage, Verbatim
 from smg_core.tokens import told_count
 
 __all__ = ["MessagesDecoder", "error_in"]
@@ -118,6 +119,17 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
             case "error":
                 raise error_in(event.error or ClaudeErrorWire(), 200)
 
+    def _verbatim(self, event: ClaudeEventWire, data: bytes, model: str) -> Verbatim:
+        if event.type == "message_start" and event.message is not None:
+            data = with_strings_in(data, "message", {"model": model})
+        secret, first = "", True
+        if event.delta is not None and event.delta.type == "signature_delta":
+            secret, first = event.delta.signature, event.delta.signature == self._signature
+        elif event.content_block is not None:
+            secret = event.content_block.data or event.content_block.signature
+        pieces = without_texts(data, (secret,) if secret else ())
+        return Verbatim(0, event.type, pieces if first else (b"".join(pieces),))
+
     def _object(self, body: bytes, events: list[Event]) -> None:
         event = self._decoded(body)
         if event.type == "error":
@@ -173,7 +185,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
             block = {"type": "thinking", "thinking": "".join(self._thought), "signature": self._signature}
             self._block.end(events, seal=self._sealed(block) if self._signature else None)
         elif kind == "redacted_thinking":
-            self._block.end(events, seal=self._sealed({"type": kind, "data": self._data}))
+            self._block.end(events, seal=self._sealed({"type": kind, "data": self._data}) if self._data else None)
         elif kind == "text":
             self._cite(events)
             self._block.end(events)

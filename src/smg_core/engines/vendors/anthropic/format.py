@@ -19,6 +19,7 @@ from smg_core.engines.vendors.anthropic.turns import PROVIDER
 from smg_core.engines.vendors.anthropic.wire import ClaudeErrorWire
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.refusals import waited
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
@@ -43,6 +44,7 @@ class MessagesFormat:
 
     provider = PROVIDER
     usual_path = "/v1"
+    vectors: VectorsFormat = VectorsFormat()
 
     def __init__(self, facts_known: ModelFacts | None = None) -> None:
         self._known = facts_known
@@ -78,7 +80,16 @@ class MessagesFormat:
         losses = Losses()
         made = write_body(request, model, self._of(model), losses)
         decoder = MessagesDecoder(model, made.names, limits, format_tool=made.format_tool)
-        return ProviderCall("/messages", made.body, decoder, _headers(request, made), losses.found)
+        passes = not made.format_tool and not made.names.changed
+        return ProviderCall(
+            "/messages",
+            made.body,
+            decoder,
+            _headers(request, made),
+            losses.found,
+            api="messages",
+            pass_on=decoder.pass_on if passes else None,
+        )
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""

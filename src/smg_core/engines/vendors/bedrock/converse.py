@@ -17,6 +17,7 @@ from smg_core.engines.vendors.bedrock.converse_events import ConverseDecoder
 from smg_core.engines.vendors.bedrock.converse_turns import PROVIDER
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import BedrockVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
@@ -58,6 +59,7 @@ class ConverseFormat:
 
     provider = PROVIDER
     usual_path = ""
+    vectors: VectorsFormat = BedrockVectors()
 
     @property
     def facts(self) -> EngineFacts:

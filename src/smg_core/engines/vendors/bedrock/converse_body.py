@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from smg_core.engines.vendors.anthropic.body import refuses_keyword
+from smg_core.engines.vendors.bedrock.betas import known_betas
 from smg_core.engines.vendors.bedrock.converse_turns import PROVIDER, ConverseTurns, ConverseWriter, cache_point
 from smg_core.engines.vendors.bedrock.families import ModelFamily, bedrock_family
 from smg_core.engines.vendors.losses import Losses, not_for
@@ -110,10 +111,17 @@ def write_converse(request: GenerationRequest, model: str, losses: Losses) -> Wr
         body["outputConfig"] = output
     body |= _rest(request)
     _extra(request, body, own)
+    if family.claude is not None and (betas := _betas(request, losses)):
+        own["anthropic_beta"] = betas
     if own:
         body["additionalModelRequestFields"] = own
     _limit_marks(body, losses)
     return WrittenConverse(body, names)
+
+
+def _betas(request: GenerationRequest, losses: Losses) -> list[str]:
+    """The client's betas of Messages, which one of Anthropic's models is told of among its own fields."""
+    return [] if request.origin is None else known_betas(sorted(request.origin.betas), losses)
 
 
 def _continued(turns: ConverseTurns, family: ModelFamily, at: int) -> None:

@@ -8,6 +8,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import msgspec
 from msgspec import Struct, field
 
@@ -15,11 +16,15 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
+from smg_core.engines.vendors.anthropic.facts import ModelFacts
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
 from smg_core.engines.vendors.bedrock.answer import BEDROCK_STREAM, BedrockAnswer
+from smg_core.engines.vendors.bedrock.betas import known_betas
 from smg_core.engines.vendors.bedrock.converse import model_path
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
+from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, InternalError, SmgError
 from smg_core.events import Event
@@ -29,15 +34,6 @@ __all__ = ["InvokeMessagesFormat"]
 
 _VERSION = "bedrock-2023-05-31"
 _IN_PATH = frozenset({"model", "stream"})
-KNOWN_BETAS = frozenset(
-    {
-        *("context-1m-2025-08-07", "context-management-2025-06-27", "computer-use-2024-10-22"),
-        *("computer-use-2025-01-24", "computer-use-2025-11-24", "dev-full-thinking-2025-05-14"),
-        *("fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", "output-128k-2025-02-19"),
-        *("token-efficient-tools-2025-02-19", "tool-examples-2025-10-29", "tool-search-tool-2025-10-19"),
-    }
-)
-"""Betas of Messages that Bedrock knows; it refuses a request with any other one."""
 
 
 class _Chunk(Struct):
@@ -51,14 +47,24 @@ class _Counted(Struct, rename="camel"):
     input_tokens: int
 
 
+class _MessagesOnBedrock(MessagesFormat):
+    """Messages as Bedrock has it: a model that can choose how much to think is not given a budget, with which it ends without a
+    word behind the first result of a tool."""
+
+    def _of(self, model: str) -> ModelFacts:
+        facts = super()._of(model)
+        return attrs.evolve(facts, budget=False) if facts.adaptive else facts
+
+
 class InvokeMessagesFormat:
     """Messages, for one of Anthropic's models on Bedrock."""
 
     provider = "bedrock"
     usual_path = ""
+    vectors: VectorsFormat = VectorsFormat()
 
     def __init__(self) -> None:
-        self._messages = MessagesFormat()
+        self._messages = _MessagesOnBedrock()
 
     @property
     def facts(self) -> EngineFacts:
@@ -73,7 +79,14 @@ class InvokeMessagesFormat:
         body, losses = _invoked(made)
         decoder = _Invoked(made.decoder, limits)
         return ProviderCall(
-            f"{model_path(model)}/invoke-with-response-stream", body, decoder, (), losses, BEDROCK_STREAM
+            f"{model_path(model)}/invoke-with-response-stream",
+            body,
+            decoder,
+            (),
+            losses,
+            BEDROCK_STREAM,
+            made.api,
+            made.pass_on,
         )
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
@@ -108,16 +121,14 @@ def _invoked(made: ProviderCall) -> tuple[bytes, Mapping[str, str]]:
     """The body of Messages as InvokeModel takes it, with all other values as they were written, and what is lost."""
     fields = msgspec.json.decode(made.body, type=dict[str, msgspec.Raw])
     kept = {name: value for name, value in fields.items() if name not in _IN_PATH}
-    losses = dict(made.losses)
+    losses = Losses()
+    losses.found.update(made.losses)
     kept["anthropic_version"] = msgspec.Raw(msgspec.json.encode(_VERSION))
     asked = next((value for name, value in made.headers if name == "anthropic-beta"), "")
-    betas = [each for each in asked.split(",") if each]
-    known = [each for each in betas if each in KNOWN_BETAS]
-    if len(known) < len(betas):
-        losses["betas"] = "those that Bedrock knows"
+    known = known_betas((each for each in asked.split(",") if each), losses)
     if known:
         kept["anthropic_beta"] = msgspec.Raw(msgspec.json.encode(known))
-    return msgspec.json.encode(kept), losses
+    return msgspec.json.encode(kept), losses.found
 
 
 class _Invoked(BedrockAnswer):

@@ -13,10 +13,12 @@ import msgspec
 
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import ServerWords
+from smg_core.engines.vendors.carried import carried_in
+from smg_core.engines.vendors.chat.details import DETAILS, details_of
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.wire_names import SentNames
+from smg_core.engines.vendors.wire_names import SentNames, wire_id
 from smg_core.request import (
     EFFORT_TOKENS,
     Audio,
@@ -74,6 +76,9 @@ _REASONING = ("reasoning_effort", "enable_thinking", "thinking_token_budget")
 _LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _LETTERS = string.digits + string.ascii_letters
 _UNMARKED = "left to the provider"
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+_ID_LENGTH = 64
+_ANY_CHARACTER = r"\s\S"
 _HINTS = frozenset({"prompt_cache_key", "metadata", "user"})
 """Fields that a provider may be left without: they change no answer."""
 
@@ -104,7 +109,9 @@ def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, nam
     _choose(prepared.tool_choice, body, profile, losses)
     if (temperature := request.sampling.temperature) == 0 and temperature is not None and profile.least_temperature:
         body["temperature"] = profile.least_temperature
-    _rewrite_messages(body, profile, prefixed=prefixed)
+    _rewrite_messages(body, profile, losses, prefixed=prefixed)
+    if profile.details:
+        _return_details(request, body, profile, model, losses)
     _check(request, body, profile, losses)
     for name, there in profile.renamed.items():
         if name in body:
@@ -127,7 +134,7 @@ def _prepared(
         messages = _media_behind_results(messages, losses)
     if messages != request.messages:
         changes["messages"] = messages
-    tools = tuple(_renamed_tool(tool, names, losses) for tool in request.tools)
+    tools = tuple(_renamed_tool(tool, profile, names, losses) for tool in request.tools)
     if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
         changes["tools"] = tools
     keys = tuple(_renamed_key(key, names) for key in request.tool_choice.names)
@@ -142,22 +149,32 @@ def _renamed_key(key: ToolKey, names: SentNames) -> ToolKey:
     return ToolKey(names.wire(key.name, key.namespace)) if key.kind == "function" else key
 
 
-def _renamed_tool(tool: Tool, names: SentNames, losses: Losses) -> Tool:
+def _renamed_tool(tool: Tool, profile: ChatProfile, names: SentNames, losses: Losses) -> Tool:
     if not isinstance(tool, FunctionTool):
         return tool
     if tool.cache is not None:
         losses.note("cache", _UNMARKED)
     wire = names.wire(tool.name, tool.namespace)
-    return tool if wire == tool.name else msgspec.structs.replace(tool, name=wire, namespace=None)
+    changes: dict[str, Any] = {} if wire == tool.name else {"name": wire, "namespace": None}
+    if tool.parameters is None and profile.extras:  # what OpenAI takes without them is refused by others
+        changes["parameters"] = _NO_PARAMETERS
+    return msgspec.structs.replace(tool, **changes) if changes else tool
 
 
 def _without(message: Message, profile: ChatProfile, names: SentNames, losses: Losses, at: str) -> Message:
     if message.name is not None and not profile.names:
         raise not_for(f"{at}.name", profile.name)
-    kept = [new for part in message.parts if (new := _kept(part, profile, names, losses)) is not None]
+    parts = message.parts
+    if any(isinstance(part, ToolCall) for part in parts) and not any(map(_says_something, parts)):
+        parts = tuple(part for part in parts if not isinstance(part, Text))  # blank text is refused beside calls
+    kept = [new for part in parts if (new := _kept(part, profile, names, losses)) is not None]
     if len(kept) == len(message.parts) and all(new is old for new, old in zip(kept, message.parts, strict=True)):
         return message
     return msgspec.structs.replace(message, parts=tuple(kept))
+
+
+def _says_something(part: Part) -> bool:
+    return isinstance(part, Text) and bool(part.text.strip())
 
 
 def _kept(part: Part, profile: ChatProfile, names: SentNames, losses: Losses) -> Part | None:
@@ -167,26 +184,51 @@ def _kept(part: Part, profile: ChatProfile, names: SentNames, losses: Losses) ->
             if part.text or part.carried:
                 losses.note("reasoning", "left out, for the provider does not take it back")
             return None
+        case Reasoning() if not part.text and profile.details and _is_own(part, profile):
+            return None  # its details go back, or are noted where another model has made them
         case Reasoning() if not part.text:
             losses.note("reasoning", "left out, for another model has made it")
             return None
         case Opaque():
             losses.note("reasoning", "left out, for another API has made it")
             return None
-        case ToolCall() if not part.custom:
-            wire = names.wire(part.name, part.namespace)
-            return part if wire == part.name else msgspec.structs.replace(part, name=wire, namespace=None)
+        case ToolCall():
+            wire, call_id = part.name if part.custom else names.wire(part.name, part.namespace), _sent_id(part.id)
+            if (wire, call_id) == (part.name, part.id):
+                return part
+            return msgspec.structs.replace(part, name=wire, namespace=None, id=call_id)
         case File() if part.source.text is not None and part.source.data is None:
             source = MediaSource(data=part.source.text.encode(), media_type="text/plain")
             return msgspec.structs.replace(part, source=source)
-        case ToolResult() if part.is_error:
-            losses.note("tool_error", "text")
-            return msgspec.structs.replace(part, is_error=False, content=(Text("Error:"), *part.content))
+        case ToolResult():
+            part = _kept_result(part, profile, losses)
     mark = getattr(part, "cache", None)
     if mark is None or profile.marks or "mode" in mark:
         return part
     losses.note("cache", _UNMARKED)
     return msgspec.structs.replace(part, cache=None)
+
+
+def _kept_result(part: ToolResult, profile: ChatProfile, losses: Losses) -> ToolResult:
+    """A result as it is written: text says that it is an error, and its mark for the cache is that of its last text."""
+    changes: dict[str, Any] = {}
+    content = part.content
+    if part.is_error:
+        losses.note("tool_error", "text")
+        changes["is_error"], content = False, (Text("Error:"), *content)
+    if part.cache is not None and profile.marks and content and isinstance(content[-1], Text):
+        changes["cache"] = None
+        content = (*content[:-1], msgspec.structs.replace(content[-1], cache=part.cache))
+    if (call_id := _sent_id(part.call_id)) != part.call_id:
+        changes["call_id"] = call_id
+    if content is not part.content:
+        changes["content"] = content
+    return msgspec.structs.replace(part, **changes) if changes else part
+
+
+def _sent_id(call_id: str) -> str:
+    """The id of a call and of its result: one that is too long is a digest."""
+    return wire_id(call_id, longest=_ID_LENGTH, allowed=_ANY_CHARACTER) if len(call_id) > _ID_LENGTH else call_id
 
 
 def _has_media(message: Message) -> bool:
@@ -299,19 +341,54 @@ def _choose(choice: ToolChoice, body: ProviderJson, profile: ChatProfile, losses
 # ------------------------------------------------------------------------------------------------------------ messages
 
 
-def _rewrite_messages(body: ProviderJson, profile: ChatProfile, *, prefixed: bool) -> None:
+def _rewrite_messages(body: ProviderJson, profile: ChatProfile, losses: Losses, *, prefixed: bool) -> None:
     """Messages in the provider's form, where that differs from OpenAI's."""
     if profile.nulls and not profile.call_id and not profile.texts and not prefixed:
         return
+    thinks = profile.effort == "deepseek" and _deepseek_thinks(body)
     messages = msgspec.json.decode(body["messages"], type=list[dict[str, Any]])
     changed = False
     for message in messages:
         changed |= _rewritten(message, profile)
+        if thinks and message.get("tool_calls") and profile.returned not in message:
+            message[profile.returned] = ""  # it refuses calls without the field
+            losses.note("reasoning", "an empty one, for calls that came without theirs")
+            changed = True
     if prefixed:
         messages[-1]["prefix"] = True
         changed = True
     if changed:
         body["messages"] = messages
+
+
+def _is_own(part: Reasoning, profile: ChatProfile) -> bool:
+    original = carried_in(part)
+    return original is not None and original.provider == profile.name
+
+
+def _return_details(
+    request: GenerationRequest, body: ProviderJson, profile: ChatProfile, model: str, losses: Losses
+) -> None:
+    """Give each turn of the assistant the details of its reasoning back."""
+    spoken = [message for message in request.messages if message.role == "assistant"]
+    details = [details_of(message, profile.name, model) for message in spoken]
+    pieces = [part for message in spoken for part in message.parts if isinstance(part, Reasoning)]
+    if any((found := carried_in(part)) is not None and found.model != model for part in pieces):
+        losses.note("reasoning", "left out, for another model has made it")
+    if not any(details):
+        return
+    messages = msgspec.json.decode(msgspec.json.encode(body["messages"]), type=list[dict[str, Any]])
+    written = [message for message in messages if message.get("role") == "assistant"]
+    for message, found in zip(written, details, strict=False):
+        if found:
+            message[DETAILS] = found
+    body["messages"] = messages
+
+
+def _deepseek_thinks(body: ProviderJson) -> bool:
+    """Whether DeepSeek's model reasons: it was told to, or has it in its name."""
+    told = body.get("thinking")
+    return told == {"type": "enabled"} or (told is None and b"reasoner" in msgspec.json.encode(body["model"]))
 
 
 def _rewritten(message: dict[str, Any], profile: ChatProfile) -> bool:

@@ -12,10 +12,12 @@ from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.chat.body import write_chat
+from smg_core.engines.vendors.chat.details import DetailedReasoning
 from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
@@ -34,6 +36,7 @@ class ChatFormat:
     def __init__(self, profile: ChatProfile, api_version: str = "") -> None:
         self.provider = profile.name
         self.usual_path = "" if api_version else profile.path
+        self.vectors: VectorsFormat = self._vectors(profile, api_version)
         self._profile = profile
         self._api_version = api_version
         self._learnt: set[str] = set()
@@ -68,9 +71,17 @@ class ChatFormat:
         body = write_chat(request, model, self._profile, names, losses)
         calls = (request.origin or Origin("")).calls
         decoder: AnswerDecoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        if self._profile.details:
+            decoder = DetailedReasoning(decoder, self.provider, model, limits.http_event_bytes)
         if names.changed:
             decoder = OwnNames(decoder, names)
         return ProviderCall(self._path(model), body, decoder, losses=losses.found)
+
+    @staticmethod
+    def _vectors(profile: ChatProfile, api_version: str) -> VectorsFormat:
+        if not profile.embeds:
+            return VectorsFormat()
+        return OpenAiVectors(profile.name, scores=profile.scores, api_version=api_version)
 
     def _path(self, model: str) -> str:
         if not self._api_version:

@@ -45,7 +45,9 @@ class ChatProfile:
     marks for the cache. `efforts` are the words for how much to reason, in the `effort` form; `returned` is the field in which
     earlier reasoning goes back, "" for none. `least_temperature` is sent for 0. `most` bounds numbers by their fields.
     `usage_asked`: it is asked for its counts. `forced_reasoning`: a call may be demanded while the model reasons. `json_schema`:
-    it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself."""
+    it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself. `embeds`: it makes vectors of texts at
+    `/embeddings`; `scores`: and scores of documents at `/rerank`. `details`: it has details of its reasoning, which it wants back
+    unchanged."""
 
     name: str
     takes: frozenset[str]
@@ -70,6 +72,9 @@ class ChatProfile:
     forced_reasoning: bool = True
     json_schema: bool = True
     documents: bool = False
+    embeds: bool = False
+    scores: bool = False
+    details: bool = False
 
 
 AZURE = ChatProfile(
@@ -80,6 +85,7 @@ AZURE = ChatProfile(
     extras=False,
     subset=True,
     documents=True,
+    embeds=True,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
 )
 
@@ -101,6 +107,7 @@ _ROWS = (
         "mistral",
         (_COMMON - {"user", "stream_options"}) | _PENALTIES | {"n", "parallel_tool_calls", "prompt_cache_key"},
         renamed={"seed": "random_seed"},
+        embeds=True,
         required="any",
         call_id=9,
         prefix=True,
@@ -125,10 +132,12 @@ _ROWS = (
         | {"logit_bias", "parallel_tool_calls", "top_k", "min_p", "repetition_penalty", "metadata", "verbosity"}
         | {"provider", "models", "route", "transforms", "plugins", "top_a", "usage", "service_tier"},
         marks=True,
+        embeds=True,
         documents=True,
         effort="openrouter",
         efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         returned="reasoning",
+        details=True,
     ),
     ChatProfile(
         "groq",
@@ -145,6 +154,8 @@ _ROWS = (
         | _PENALTIES
         | {"n", "logit_bias", "logprobs", "top_k", "min_p", "repetition_penalty", "reasoning_effort", "safety_model"},
         effort="together",
+        embeds=True,
+        scores=True,
     ),
     ChatProfile(
         "fireworks",
@@ -153,12 +164,15 @@ _ROWS = (
         | _LOGPROBS
         | {"n", "logit_bias", "top_k", "min_p", "repetition_penalty", "reasoning_effort", "parallel_tool_calls"},
         required="any",
+        embeds=True,
+        scores=True,
         returned="reasoning_content",
     ),
     ChatProfile(
         "cohere",
         (_COMMON - {"user", "stream_options"}) | _PENALTIES | {"reasoning_effort"},
         efforts=("none", "high"),
+        embeds=True,
         most={"frequency_penalty": (0.0, 1.0), "presence_penalty": (0.0, 1.0), "top_p": (0.01, 0.99)},
         usage_asked=False,
     ),

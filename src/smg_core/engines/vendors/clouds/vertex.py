@@ -14,6 +14,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
+from smg_core.engines.vendors.vectors import VectorsFormat, VertexVectors
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall, WireFormat
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
@@ -30,6 +31,7 @@ class VertexFormat:
 
     provider = "vertex"
     usual_path = "/v1"
+    vectors: VectorsFormat = VertexVectors()
 
     def __init__(self, inner: WireFormat) -> None:
         self._inner = inner
@@ -77,6 +79,7 @@ class VertexMessagesFormat:
 
     provider = "vertex"
     usual_path = "/v1"
+    vectors: VectorsFormat = VectorsFormat()
 
     def __init__(self) -> None:
         self._messages = MessagesFormat()

@@ -12,6 +12,7 @@ import msgspec
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
 from smg_core.engines.vendors.carried import Carried, carrying
+from smg_core.engines.vendors.client_bytes import with_strings, without_texts
 from smg_core.engines.vendors.failures import ProviderFailed
 from smg_core.engines.vendors.gemini.contents import PROVIDER
 from smg_core.engines.vendors.gemini.wire import (
@@ -22,10 +23,21 @@ from smg_core.engines.vendors.gemini.wire import (
     GeminiUsage,
 )
 from smg_core.engines.vendors.open_block import OpenBlock
+from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of, span_seconds
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
-from smg_core.events import Event, Finished, FinishReason, Started, TextDelta, TokenLogprob, TopLogprob, Usage
+from smg_core.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    TopLogprob,
+    Usage,
+    Verbatim,
+)
 from smg_core.tokens import told_count
 
 __all__ = ["GeminiDecoder", "gemini_error_in"]
@@ -100,6 +112,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         self._counts: GeminiUsage | None = None
         self._blocked = False
         self._started = False
+        self._call_ids: list[str] = []  # of the calls in the event that was read last
 
     @property
     def _all_said(self) -> bool:
@@ -109,6 +122,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
     def _event(self, event: GeminiChunk, events: list[Event]) -> None:
         if event.error is not None:
             raise gemini_error_in(event.error, event.error.code or 200)
+        self._call_ids = []
         if event.usage_metadata is not None:
             self._counts = event.usage_metadata
         if not self._started:
@@ -121,6 +135,23 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
             if not 0 <= candidate.index < len(self._choices):
                 raise EngineGarbled("The provider answered with a choice nobody asked for.")
             self._candidate(candidate, self._choices[candidate.index], events)
+
+    def _verbatim(self, event: GeminiChunk, data: bytes, model: str) -> Verbatim:
+        parts = [part for each in event.candidates or () if each.content for part in each.content.parts or ()]
+        if any(part.function_call is not None and not part.function_call.id for part in parts):
+            data = self._with_ids(data)
+        secrets = [part.thought_signature for part in parts if part.thought_signature is not None]
+        return Verbatim(0, "", without_texts(with_strings(data, {"modelVersion": model}), secrets))
+
+    def _with_ids(self, data: bytes) -> bytes:
+        """The event, written anew with ids for its calls: a signature goes back on the call of its id."""
+        event: ProviderJson = msgspec.json.decode(data)
+        parts = [
+            part for each in event.get("candidates") or () for part in (each.get("content") or {}).get("parts") or ()
+        ]
+        for call_id, part in zip(self._call_ids, [each for each in parts if each.get("functionCall")], strict=False):
+            part["functionCall"]["id"] = call_id
+        return msgspec.json.encode(event)
 
     def _object(self, body: bytes, events: list[Event]) -> None:
         """An answer that is no stream: an error, also as a list of one."""
@@ -153,13 +184,13 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
                 block.end(events, seal=self._sealed("thought", payload))
         elif part.function_call is not None:
             self._call(part, block, index, events)
-        elif part.text is not None:
-            block.text(part.text, events)
+        elif part.inline_data is not None or part.executable_code is not None or part.code_execution_result is not None:
+            raise EngineGarbled("The provider answered with a part that cannot be passed on.")
+        elif part.text is not None or signature is not None:
+            block.text(part.text or "", events)
             if signature is not None:
                 block.reasoning("", events)
                 block.end(events, seal=self._sealed("text", signature.encode()))
-        elif part.inline_data is not None or part.executable_code is not None or part.code_execution_result is not None:
-            raise EngineGarbled("The provider answered with a part that cannot be passed on.")
 
     def _call(self, part: GeminiPartWire, block: OpenBlock, index: int, events: list[Event]) -> None:
         call = part.function_call
@@ -168,6 +199,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         if block.calls >= self._limits.http_calls:
             raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
         call_id = call.id or f"{self._made_up}_{index}_{block.calls}"
+        self._call_ids.append(call_id)
         if part.thought_signature is not None:
             if block.kind != "reasoning":
                 block.reasoning("", events)

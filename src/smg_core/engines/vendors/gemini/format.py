@@ -15,6 +15,7 @@ from smg_core.engines.vendors.gemini.events import GeminiDecoder, gemini_error_i
 from smg_core.engines.vendors.gemini.facts import GeminiFacts, gemini_facts
 from smg_core.engines.vendors.gemini.wire import GeminiErrorWire
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.vectors import GeminiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
@@ -43,6 +44,7 @@ class GeminiFormat:
 
     provider = PROVIDER
     usual_path = "/v1beta"
+    vectors: VectorsFormat = GeminiVectors()
 
     def __init__(self) -> None:
         self._context = self._output = 0
@@ -79,7 +81,8 @@ class GeminiFormat:
         calls = (request.origin or Origin("")).calls
         decoder = GeminiDecoder(model, made.names, limits, made_up=f"{calls}{request.id}", choices=request.sampling.n)
         path = f"/models/{_segment(model)}:streamGenerateContent?alt=sse"
-        return ProviderCall(path, made.body, decoder, losses=losses.found)
+        passes = None if made.names.changed else decoder.pass_on
+        return ProviderCall(path, made.body, decoder, losses=losses.found, api="gemini", pass_on=passes)
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""

@@ -14,6 +14,7 @@ from smg_core.engines.vendors.responses.body import write_responses
 from smg_core.engines.vendors.responses.events import ResponsesDecoder, responses_error_in
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import ResponsesError
+from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
@@ -40,6 +41,7 @@ class ResponsesFormat:
 
     provider = PROVIDER
     usual_path = "/v1"
+    vectors: VectorsFormat = OpenAiVectors("openai")
 
     def __init__(self, account: str = "") -> None:
         self._account = account

@@ -1,0 +1,110 @@
+"""Faults that answers are known to have behind translations, looked for in every API before every provider."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.providers.answers import script
+from tests.providers.bedrock_answers import ALL_FORMATS
+from tests.providers.client_apis import APIS, ClientApi
+from tests.providers.fake import Heard, Said
+from tests.providers.houses import House, before
+
+from smg_core.sse import SseReader
+
+pytestmark = pytest.mark.anyio
+
+SEAL = re.compile(r"gw1\.[A-Za-z0-9_-]+|[A-Za-z0-9_-]{80,}={0,2}")  # the latter are bytes in base64
+USAGE = re.compile(rb'("usage(?:Metadata)?"):\{(?:[^{}]|\{[^{}]*\})*\}')
+
+
+@pytest.fixture(scope="module", params=ALL_FORMATS)
+async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
+    async with before(ALL_FORMATS[request.param]) as found:
+        yield found
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> ClientApi:
+    return APIS[request.param]
+
+
+@pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
+async def test_what_signs_reasoning_is_the_same_in_a_stream_and_in_a_whole_answer(
+    house: House, api: ClientApi, case: str
+) -> None:
+    if not house.form.signs:
+        return
+    house.says(case)
+
+    whole = await house.ask(api, api.body("thinking_tool"))
+    streamed = await house.ask(api, api.body("thinking_tool"), stream=True)
+
+    found = set(SEAL.findall(whole.text))
+    assert len(found) == 1
+    assert set(SEAL.findall(streamed.text)) == found
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_without_counts_is_whole(house: House, api: ClientApi, stream: bool) -> None:
+    if house.form.content_type != "text/event-stream":
+        return
+
+    def uncounted(heard: Heard) -> Said:
+        said = script(house.form, "text")(heard)
+        return Said(USAGE.sub(rb"\1:null", said.body), said.status, said.kind)
+
+    house.provider.script = uncounted
+
+    answer = await house.ask(api, api.body("text"), stream=stream)
+
+    assert answer.status_code == 200, answer.text
+    assert (api.pieces(answer.content) if stream else api.text(answer.json())) == "Hello"
+    assert "error" not in answer.text.replace('"error":null', "")
+
+
+async def test_every_block_and_item_of_a_stream_begins_and_ends_once(house: House) -> None:
+    house.says("parallel")
+    for name in ("Messages", "Responses"):
+        answer = await house.ask(APIS[name], APIS[name].body("parallel"), stream=True)
+        events = [json.loads(each.data) for each in SseReader().feed(answer.content)]
+        begun: Counter[int] = Counter()
+        ended: Counter[int] = Counter()
+        for each in events:
+            place = each.get("index", each.get("output_index", -1))
+            if each["type"] in ("content_block_start", "response.output_item.added"):
+                begun[place] += 1
+            elif each["type"] in ("content_block_stop", "response.output_item.done"):
+                ended[place] += 1
+        assert begun == ended, answer.text
+        assert set(begun.values()) == {1}, answer.text
+        assert events[0]["type"] in ("message_start", "response.created")
+        assert events[-1]["type"] in ("message_stop", "response.completed")
+
+
+async def test_an_answer_names_its_role_and_has_counts_from_its_beginning(house: House) -> None:
+    house.says("text")
+
+    chat = await house.ask(APIS["Chat Completions"], APIS["Chat Completions"].body("text"), stream=True)
+    messages = await house.ask(APIS["Messages"], APIS["Messages"].body("text"), stream=True)
+
+    first = json.loads(SseReader().feed(chat.content)[0].data)
+    assert first["choices"][0]["delta"]["role"] == "assistant"
+    begun = json.loads(SseReader().feed(messages.content)[0].data)
+    assert begun["message"]["usage"].keys() >= {"input_tokens", "output_tokens"}
+
+
+async def test_a_refusal_of_the_gateways_own_is_told_as_its_own_and_nothing_is_sent(
+    house: House, api: ClientApi
+) -> None:
+    house.says("text")
+    name = next(name for name, each in APIS.items() if each is api)
+    wrong = {"Chat Completions": {"n": "x"}, "generateContent": {"contents": 3}}.get(name, {"model": 3})
+
+    answer = await house.ask(api, {**api.body("text"), **wrong})
+
+    assert answer.status_code == 400
+    assert "provider" not in api.error(answer.json())
+    assert house.provider.asked == []
