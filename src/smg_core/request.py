@@ -513,7 +513,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     API. What is done to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and
     `compact` shorten it in other ways. What the answer has: `include` names optional parts of it (Responses), `verbosity` is how
     long it should be, `max_tool_calls` bounds the calls of hosted tools. `size` of the body is in bytes (0: not known), `written`
-    is the body itself, where it is kept. `transcription`, `speaking`: what becomes of the recording or text in `messages`."""
+    is the body itself, where it is kept. `transcription`, `speaking`: what becomes of the recording or text in `messages`. `live` is
+    the response itself where another server makes it, in a session that is passed through: no message is sent then."""
 
     id: str
     model: str
@@ -556,6 +557,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     caller: Caller = Caller()
     transcription: Transcription | None = None
     speaking: Speech | None = None
+    live: object | None = None
     written: bytes = b""
     size: int = 0
 

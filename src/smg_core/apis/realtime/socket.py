@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from smg_core.apis.realtime.outbox import Outbox
+from smg_core.apis.realtime.relay import UNASKED, PeerSession, Relay, Unheard, open_peer, relayed_api
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.apis.realtime.speaker import Speaker, SpokenPart
 from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused
@@ -28,6 +29,7 @@ from smg_core.apis.realtime.wire.effective import (
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
 from smg_core.apis.realtime.wire.hearing import wav_of
+from smg_core.apis.realtime.wire.relayed import RelayedRequest, SentEvent
 from smg_core.apis.realtime.wire.session import Begun, Said, SessionBounds, TakenEvent
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
@@ -66,11 +68,13 @@ NAME = SUBPROTOCOL = "realtime"
 
 @attrs.frozen
 class _Handlers:
-    """What answers the requests of all sessions: `answers` the responses, `writer` transcriptions, `voice` speech."""
+    """What answers the requests of all sessions: `answers` the responses, `writer` transcriptions, `voice` speech, `relayed` the
+    responses that other servers make."""
 
     answers: Inference[ResponsesRequest]
     writer: Inference[TranscriptionRequest]
     voice: Inference[SpeechRequest]
+    relayed: Inference[RelayedRequest]
 
 
 def realtime_api() -> Api[ResponsesRequest]:
@@ -96,7 +100,10 @@ class RealtimeSocket:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._handlers = _Handlers(
-            Inference(services, realtime_api()), Inference(services, TRANSCRIPTIONS), Inference(services, SPEAKING)
+            Inference(services, realtime_api()),
+            Inference(services, TRANSCRIPTIONS),
+            Inference(services, SPEAKING),
+            Inference(services, relayed_api("", "", "", UNASKED, Unheard())),
         )
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -110,8 +117,12 @@ class RealtimeSocket:
         kind = self._kind(exchange, secret)
         model = self._model(exchange, secret) if kind == "realtime" else ""
         settings = services.live.config.realtime
+        peer = None if not model else await self._peer_of(model, exchange.caller)
         id = exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))
+        if peer is not None:
+            await self._relay(exchange, peer, model, id, None if secret is None else secret.session)
+            return
         session = self._session(id, kind, model, exchange.caller, settings, secret)
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
@@ -121,6 +132,32 @@ class RealtimeSocket:
         talk = _Talk(services, exchange, self._handlers, session, sockets, outbox)
         outbox.put(session.opened())
         await sockets.run(talk)
+
+    async def _peer_of(self, model: str, caller: Caller) -> PeerSession | None:
+        """A session at a server that has those of this model itself; None where there is none such. Raises what kept it from
+        being opened."""
+        services = self._services
+        name = services.lookup.served_or_refused(model, caller).name
+        if not any(facts.realtime for facts in services.registry.kinds(name)):
+            return None
+        return await open_peer(services, name)
+
+    async def _relay(
+        self, exchange: WebSocket, peer: PeerSession, model: str, id: str, begins_with: JsonObject | None
+    ) -> None:
+        """Pass a session through."""
+        services, settings = self._services, self._services.live.config.realtime
+        try:
+            await exchange.accept(SUBPROTOCOL)
+        except BaseException:
+            await peer.socket.close()
+            raise
+        outbox = Outbox(exchange, settings.waiting_bytes)
+        sockets = SocketSession[SentEvent](
+            services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
+        )
+        relay = Relay(services, exchange, self._handlers.relayed, peer, model, id, sockets, outbox)
+        await relay.run(begins_with)
 
     def _secret(self, exchange: WebSocket) -> ClientSecret | None:
         """The client secret that the handshake comes with; None where it is another credential. Its sessions may outlive it.
