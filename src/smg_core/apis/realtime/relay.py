@@ -153,14 +153,17 @@ UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
 
 @attrs.define(eq=False)
 class _Response:
-    """A response under way: its call, the event that told of its beginning, and what it was refused with. `waited` is set once
-    it is known whether it may be made; `event_id` is that of the event that asks for it."""
+    """A response under way: its call, the event that told of its beginning, what is left of limits with it, and what it was
+    refused with. `waited` is set once it is known whether it may be made; `event_id` is that of the event that asks for it;
+    `told`: the server has told of its failure."""
 
     call: RelayedTurn
     about: SentEvent | None
     event_id: str = ""
     created: bytes = b""
+    left: Callable[[], list[JsonObject]] = list
     refused: bytes = b""
+    told: bool = False
     heard: Unheard = attrs.field(factory=Unheard)
     waited: asyncio.Event = attrs.field(factory=asyncio.Event)
     disconnect: Disconnect = attrs.field(factory=Disconnect)
@@ -318,8 +321,8 @@ class Relay:
             for response in list(self._asked):
                 if response.event_id == about:
                     self._asked.remove(response)
+                    response.told = True
                     response.call.ended(None, EngineRejected("The server of this session refused the response."))
-                    response.heard.error = None  # the client is told in the server's words
                     if response.about is not None and response.about.id is None:
                         return without_event_id(data)
         return data
@@ -342,6 +345,8 @@ class Relay:
         response.created = data
         self._under_way[id] = response
         self._put(data)
+        if limits := response.left():
+            self._put(written("rate_limits.updated", self._names("event_"), rate_limits=limits))
         if response.call.over:  # it was given up before it had begun
             self._cancel(id)
 
@@ -409,6 +414,7 @@ class Relay:
             disconnect=response.disconnect,
             written=lambda error, id: b"",
         )
+        response.left = lambda: limits_left(exchange.always)
         await answer_frame(services, exchange, join, handler, lambda: 0)
 
     def _sender(self, response: _Response) -> Send:
@@ -421,8 +427,6 @@ class Relay:
                     response.refused += message["body"]
                 return
             status = message["status"]
-            if status == 200 and (limits := limits_left(message["headers"])):
-                self._put(written("rate_limits.updated", self._names("event_"), rate_limits=limits))
 
         return send
 
@@ -432,7 +436,7 @@ class Relay:
         refused, own = response.refused, None if response.about is None else response.about.id
         began = response.waited.is_set()
         response.waited.set()
-        if self._has_left or refused == b"-":
+        if self._has_left or response.told or refused == b"-":
             return
         if refused and (not began or response.call.over):
             told = msgspec.json.decode(refused)["error"]
