@@ -13,6 +13,7 @@ from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.realtime import SIMULATOR, in_order, receive, respond, say, send, talk, until
 from tests.gateway.test_limits_held import limited
 from tests.gateway.test_responses_socket import SLOW, socket_of
+from tests.shared import PATIENCE
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import InvalidStatus
 
@@ -425,7 +426,7 @@ async def test_a_client_that_leaves_ends_the_session_at_the_server() -> None:
         async with talk(house, LIVE) as socket:
             await send(socket, "response.create")
             await next_of(socket, "response.created")
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), PATIENCE)
         await settled(house)
     assert house.observer.of(RequestFinished)[0].outcome == "client_gone"
 

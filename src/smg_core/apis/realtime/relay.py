@@ -59,7 +59,7 @@ from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
 from smg_core.workers.worker import Worker
 
-__all__ = ["UNASKED", "PeerSession", "Relay", "Unheard", "open_peer", "relayed_api"]
+__all__ = ["PeerSession", "RelayedSession", "open_peer", "relay", "relayed_handler"]
 
 _ENDED, _LOST = 1001, 1011  # why a connection is closed (RFC 6455, 7.4.1)
 _TRIES = 3
@@ -119,7 +119,7 @@ def _load(worker: Worker) -> float:
     return (sessions + worker.in_flight) / worker.spec.weight
 
 
-class Unheard:
+class _Unheard:
     """The encoder of a response whose events have left already: writes nothing, and keeps the `error` that it ends with."""
 
     content_type = "application/x-ndjson"
@@ -147,7 +147,7 @@ async def _not_asked() -> None:
     """A response that nobody makes."""
 
 
-UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
+_UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
 """What stands for no response, in the row that the rows of all of them are made of."""
 
 
@@ -164,7 +164,7 @@ class _Response:
     left: Callable[[], list[JsonObject]] = list
     refused: bytes = b""
     told: bool = False
-    heard: Unheard = attrs.field(factory=Unheard)
+    heard: _Unheard = attrs.field(factory=_Unheard)
     waited: asyncio.Event = attrs.field(factory=asyncio.Event)
     disconnect: Disconnect = attrs.field(factory=Disconnect)
 
@@ -174,7 +174,7 @@ class _Response:
         return not self.refused and self.waited.is_set()
 
 
-class Relay:
+class RelayedSession:
     """One session, called `session` here, of the model that the client calls `model`."""
 
     def __init__(
@@ -448,7 +448,36 @@ class Relay:
         self._socket.count(self._outbox.put([data]))
 
 
-def relayed_api(model: str, session: str, home: str, live: RelayedTurn, heard: Unheard) -> Api[RelayedRequest]:
+async def relay(
+    services: Services,
+    socket: WebSocket,
+    handler: Inference[RelayedRequest],
+    peer: PeerSession,
+    model: str,
+    session: str,
+    begins_with: JsonObject | None,
+    subprotocol: str,
+) -> None:
+    """Accept a handshake, and pass its session through, which begins with these settings."""
+    settings = services.live.config.realtime
+    try:
+        await socket.accept(subprotocol)
+    except BaseException:
+        await peer.socket.close()
+        raise
+    outbox = Outbox(socket, settings.waiting_bytes)
+    sockets = SocketSession[SentEvent](
+        services, socket, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
+    )
+    await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox).run(begins_with)
+
+
+def relayed_handler(services: Services) -> Inference[RelayedRequest]:
+    """What answers the requests of all sessions that are passed through, without what each response has of its own."""
+    return Inference(services, relayed_api("", "", "", _UNASKED, _Unheard()))
+
+
+def relayed_api(model: str, session: str, home: str, live: RelayedTurn, heard: _Unheard) -> Api[RelayedRequest]:
     """The row of the API for one response of a session that is passed through."""
 
     def once(decoded: RelayedRequest, terms: Terms) -> Flow[object]:

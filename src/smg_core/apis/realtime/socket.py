@@ -8,13 +8,15 @@ the handler of requests.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NoReturn
 
 import attrs
 import msgspec
 
+from smg_core.apis.realtime.keeping import KeptConversation, begin_kept, open_kept
 from smg_core.apis.realtime.outbox import Outbox
-from smg_core.apis.realtime.relay import UNASKED, PeerSession, Relay, Unheard, open_peer, relayed_api
+from smg_core.apis.realtime.relay import PeerSession, open_peer, relay, relayed_handler
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.apis.realtime.speaker import Speaker, SpokenPart
 from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused
@@ -29,7 +31,7 @@ from smg_core.apis.realtime.wire.effective import (
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame, read_event
 from smg_core.apis.realtime.wire.hearing import wav_of
-from smg_core.apis.realtime.wire.relayed import RelayedRequest, SentEvent
+from smg_core.apis.realtime.wire.relayed import RelayedRequest
 from smg_core.apis.realtime.wire.session import Begun, Said, SessionBounds, TakenEvent
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
@@ -41,7 +43,7 @@ from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.speech.wire import SpeechRequest
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
 from smg_core.apis.transcriptions.wire import TranscriptionRequest, asking_for_words
-from smg_core.errors import InternalError, InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError
+from smg_core.errors import InternalError, InvalidRequest, MethodNotAllowed, PromptTooLong, SmgError, StoreFailed
 from smg_core.events import Usage
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import AsgiMessage, Disconnect, Send
@@ -103,7 +105,7 @@ class RealtimeSocket:
             Inference(services, realtime_api()),
             Inference(services, TRANSCRIPTIONS),
             Inference(services, SPEAKING),
-            Inference(services, relayed_api("", "", "", UNASKED, Unheard())),
+            relayed_handler(services),
         )
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -121,17 +123,45 @@ class RealtimeSocket:
         id = exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))
         if peer is not None:
-            await self._relay(exchange, peer, model, id, None if secret is None else secret.session)
+            if _store_asked(exchange) or exchange.query.get("conversation"):
+                await peer.socket.close()
+                raise InvalidRequest(
+                    "The conversation of this model is its own server's, which keeps none here.",
+                    param="store",
+                    code="unsupported_parameter",
+                )
+            begins_with = None if secret is None else secret.session
+            await relay(services, exchange, self._handlers.relayed, peer, model, id, begins_with, SUBPROTOCOL)
             return
-        session = self._session(id, kind, model, exchange.caller, settings, secret)
+        kept = await self._kept(exchange, kind, settings)
+        session = self._session(id, kind, model, exchange.caller, settings, secret, kept)
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
         sockets = SocketSession[ClientEvent](
             services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
         )
         talk = _Talk(services, exchange, self._handlers, session, sockets, outbox)
+        if kept is not None:
+            kept.failed = talk.not_kept
+            outbox.before = partial(kept.keep, session.conversation)
         outbox.put(session.opened())
-        await sockets.run(talk)
+        try:
+            await sockets.run(talk)
+        finally:
+            if kept is not None:
+                await kept.keep(session.conversation)
+
+    async def _kept(self, exchange: WebSocket, kind: str, settings: RealtimeConfig) -> KeptConversation | None:
+        """The conversation in the store that the session has; None where it is not to be kept. Raises InvalidRequest and
+        NotFound."""
+        id = next(iter(exchange.query.get("conversation", ())), "")
+        if kind != "realtime":
+            if id or _store_asked(exchange):
+                raise InvalidRequest("A transcription session has no conversation to keep.", param="store")
+            return None
+        if id:
+            return await open_kept(self._services, exchange.caller, id, settings.items, settings.kept_bytes)
+        return await begin_kept(self._services, exchange.caller) if _store_asked(exchange) else None
 
     async def _peer_of(self, model: str, caller: Caller) -> PeerSession | None:
         """A session at a server that has those of this model itself; None where there is none such. Raises what kept it from
@@ -141,23 +171,6 @@ class RealtimeSocket:
         if not any(facts.realtime for facts in services.registry.kinds(name)):
             return None
         return await open_peer(services, name)
-
-    async def _relay(
-        self, exchange: WebSocket, peer: PeerSession, model: str, id: str, begins_with: JsonObject | None
-    ) -> None:
-        """Pass a session through."""
-        services, settings = self._services, self._services.live.config.realtime
-        try:
-            await exchange.accept(SUBPROTOCOL)
-        except BaseException:
-            await peer.socket.close()
-            raise
-        outbox = Outbox(exchange, settings.waiting_bytes)
-        sockets = SocketSession[SentEvent](
-            services, exchange, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
-        )
-        relay = Relay(services, exchange, self._handlers.relayed, peer, model, id, sockets, outbox)
-        await relay.run(begins_with)
 
     def _secret(self, exchange: WebSocket) -> ClientSecret | None:
         """The client secret that the handshake comes with; None where it is another credential. Its sessions may outlive it.
@@ -199,7 +212,14 @@ class RealtimeSocket:
         return named
 
     def _session(
-        self, id: str, kind: str, model: str, caller: Caller, settings: RealtimeConfig, secret: ClientSecret | None
+        self,
+        id: str,
+        kind: str,
+        model: str,
+        caller: Caller,
+        settings: RealtimeConfig,
+        secret: ClientSecret | None,
+        kept: KeptConversation | None,
     ) -> SpokenSession:
         services, own = self._services, id.removeprefix("sess_")
         config = services.live.config
@@ -218,13 +238,24 @@ class RealtimeSocket:
         begins_with = defaults(id, model, expires_at, abilities) if answers else transcription_defaults(id, expires_at)
         if secret is not None:
             begins_with = changed(begins_with, checked_patch(secret.session, begins_with, abilities))
-        return SpokenSession(
+        made = SpokenSession(
             begins_with,
-            f"conv_{own}",
+            f"conv_{own}" if kept is None else kept.id,
             SessionIds(own),
             abilities,
             SessionBounds(settings.items, settings.kept_bytes, settings.responses, settings.transcriptions),
         )
+        for item in () if kept is None else kept.items:
+            made.conversation.insert(item)
+        return made
+
+
+def _store_asked(exchange: WebSocket) -> bool:
+    """Whether the handshake asks for the conversation to be kept. Raises InvalidRequest."""
+    asked = next(iter(exchange.query.get("store", ())), "false")
+    if asked not in ("true", "false"):
+        raise InvalidRequest("Invalid 'store': expected 'true' or 'false'.", param="store", code="invalid_value")
+    return asked == "true"
 
 
 @attrs.define(eq=False)
@@ -332,6 +363,13 @@ class _Talk:
             running.give_up()
         for writing in self._writing.values():
             writing.happened()
+
+    def not_kept(self, error: SmgError) -> None:
+        """Called when the conversation could not be kept."""
+        told = StoreFailed(
+            "The conversation could not be kept; it is tried again with the next change.", said=error.said
+        )
+        self._outbox.put([error_frame(told, self._session.names("event_"), None)])
 
     # ------------------------------------------------------------------------------------------------------- responses
 

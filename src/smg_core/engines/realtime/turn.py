@@ -1,7 +1,7 @@
-"""One response that another server makes in a session of its own, as the call of an engine.
+"""One response that another server makes in a session of its own, as the call of an engine (edge).
 
 What the session reads of the response is told to the call's sink as events: its text, its tokens, its end. Limits, accounts,
-time-outs, breakers and traces then count it as they count every call. Pure: how the server is asked is an argument. Above: the
+time-outs, breakers and traces then count it as they count every call. Above: the
 session that is passed through. Below: the events.
 """
 

@@ -168,6 +168,10 @@ class RealtimeSession:
         lines = [self.event("session.created", session=shown_settings(self.settings))]
         if self.settings["type"] == "realtime":
             lines.append(self.event("conversation.created", conversation=conversation))
+        before: str | None = None
+        for item in self.conversation.all():
+            lines += self.told_whole(item, before)
+            before = item.id
         return lines
 
     def take(self, event: ClientEvent) -> TakenEvent:
