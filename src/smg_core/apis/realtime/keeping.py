@@ -1,4 +1,4 @@
-"""The conversation of a session in the store (edge): loaded when it is opened again, and kept before its client is told of a change.
+"""The conversation of a session in the store (edge): loaded when opened again, kept before its client is told of it.
 
 A change in the midst of a conversation has all behind it written anew, in one write: the store has items in the order in which
 they came. Above: the socket of sessions. Below: the history, the items as they are kept.

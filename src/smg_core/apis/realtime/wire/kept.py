@@ -1,4 +1,4 @@
-"""The items of a session as the conversation store has them, and back: the items of Responses, which other APIs read and continue.
+"""The items of a session as the conversation store has them, and back: items of Responses, which other APIs read too.
 
 The words of sound are kept, and not the sound. Pure. Above: keeping. Below: the items of sessions.
 """
