@@ -6,6 +6,7 @@ its end is told. Above: the socket of sessions. Below: the session, the socket s
 """
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
@@ -15,10 +16,12 @@ import msgspec
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.speaker import Speaker, SpokenPart
 from smg_core.apis.realtime.wire.effective import (
+    phone_law,
     settings_at,
 )
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import ClientEvent, error_frame, read_event
+from smg_core.apis.realtime.wire.g711 import ToPhone
 from smg_core.apis.realtime.wire.hearing import wav_of
 from smg_core.apis.realtime.wire.relayed import RelayedRequest
 from smg_core.apis.realtime.wire.session import Begun, Said, TakenEvent
@@ -148,8 +151,14 @@ class SessionTalk:
     async def _taken(self, event: ClientEvent) -> TakenEvent:
         """The answer to an event; a large item is read, and the levels of much sound are taken, off the event loop. Raises
         SmgError."""
-        session, sound, item = self._session, event.sound, event.fields
+        session, item = self._session, event.fields
         run, tenant = self._services.running.executor.run, self._socket.caller.tenant
+        if len(event.sound) > DECODED_INLINE // 8 and phone_law(session.settings, "input") is not None:
+            told = event
+            event = await run(lambda _: session.pcm(told), size=len(event.sound), caller=tenant)
+        else:
+            event = session.pcm(event)
+        sound = event.sound
         if len(sound) > DECODED_INLINE:
             unjudged = session.unjudged(sound)
             levels = await run(lambda _: levels_of(unjudged), size=len(sound), caller=tenant)
@@ -366,8 +375,10 @@ class SessionTalk:
 
     def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
         """What speaks for a response."""
-        output = settings_at(self._session.settings, "audio", "output") or {}
-        voice, speed = output.get("voice"), output.get("speed")
+        speed = (settings_at(self._session.settings, "audio", "output") or {}).get("speed")
+        voice = (settings_at(running.begun.voiced.told, "audio", "output") or {}).get("voice")
+        law = phone_law(running.begun.voiced.told, "output")
+        phone = None if law is None else ToPhone(law)
         name = voice.get("id") if isinstance(voice, dict) else voice
         speech = Speech(
             name if isinstance(name, str) else None,
@@ -375,8 +386,9 @@ class SessionTalk:
             float(speed) if isinstance(speed, int | float) and speed != 1 else None,
         )
 
-        async def say(part: SpokenPart, audio: str, size: int) -> None:
-            self._put(running, self._session.spoken(running.begun, part.where, audio, size, part.characters))
+        async def say(part: SpokenPart, sound: bytes) -> None:
+            audio = base64.b64encode(sound if phone is None else phone.encoded(sound)).decode()
+            self._put(running, self._session.spoken(running.begun, part.where, audio, len(sound), part.characters))
             await self._outbox.room()
 
         def failed() -> None:

@@ -19,6 +19,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     for_response,
+    phone_law,
     settings_at,
     shown_settings,
 )
@@ -242,7 +243,9 @@ class RealtimeSession:
     def item_of(self, fields: ItemCreate, make_id: Callable[[str], str]) -> Item:
         """The item that an event brings, with ids of `make_id`. Changes nothing. Raises InvalidRequest."""
         self._only_realtime()
-        return item_given(fields.item, "item", make_id, hears=self.abilities.hears)
+        return item_given(
+            fields.item, "item", make_id, hears=self.abilities.hears, law=phone_law(self.settings, "input")
+        )
 
     def join(self, fields: ItemCreate, item: Item) -> TakenEvent:
         """Put the item of an event into the conversation. Raises InvalidRequest."""
@@ -374,7 +377,7 @@ class RealtimeSession:
             items.append(
                 self.conversation.get(reference, f"{at}.id")
                 if reference is not None
-                else item_given(each, at, self.names, hears=self.abilities.hears)
+                else item_given(each, at, self.names, hears=self.abilities.hears, law=phone_law(self.settings, "input"))
             )
         return items
 
