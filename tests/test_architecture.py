@@ -54,7 +54,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.realtime.wire credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
-        engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers
+        engines.realtime engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers
     """,
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang

@@ -524,7 +524,17 @@ CONSTANTS: dict[str, str] = {
     "wire.model_list._PAGE": FORMAT,
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
+    "apis.realtime.relay._ENDED": FORMAT,
+    "apis.realtime.relay._LOST": FORMAT,
+    "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",
+    "apis.realtime.relay._TRIES": PACE,
     "apis.realtime.speaker._PIECE": PACE,
+    "apis.realtime.wire.relayed._LONGEST_EVENT_ID": FORMAT,
+    "apis.realtime.wire.relayed._PUT_IN_FRONT": COST,
+    **dict.fromkeys(
+        (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")), PACE
+    ),
+    "engines.realtime.engine._WELL_S": PACE,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
     **dict.fromkeys((f"apis.realtime.wire.hearing.{name}" for name in ("_BYTES_A_MS", "_LEAST", "_RATE")), FORMAT),
     **dict.fromkeys((f"apis.realtime.wire.sentences.{name}" for name in ("_LEAST", "_MOST")), PACE),
@@ -807,6 +817,7 @@ DEFAULTS: dict[str, str] = {
     "engines.kinds.session.__init__.connect_timeout": "a program's own: its engines are no workers of a gateway",
     "engines.kinds.session.__init__.held": "a program's own: outputs that wait for it before its engine is read no more",
     "engines.openai.engine.__init__.connect_timeout": SET,
+    "engines.realtime.engine.__init__.connect_timeout": SET,
     "engines.vendors.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED

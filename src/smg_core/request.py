@@ -509,11 +509,11 @@ class GenerationRequest(Struct, frozen=True, eq=False):
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
     answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of a session,
-    for routing, and `home` the worker of the one before, taken where it can; `caller` and `origin` say who asks and through which
-    API. What is done to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and
-    `compact` shorten it in other ways. What the answer has: `include` names optional parts of it (Responses), `verbosity` is how
-    long it should be, `max_tool_calls` bounds the calls of hosted tools. `size` of the body is in bytes (0: not known), `written`
-    is the body itself, where it is kept. `transcription`, `speaking`: what becomes of the recording or text in `messages`."""
+    for routing, and `home` the worker of the one before; `caller` and `origin` say who asks and through which API. What is done
+    to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten
+    it. What the answer has: `include` names optional parts (Responses), `verbosity` is its length, `max_tool_calls` bounds calls
+    of hosted tools. `size` of the body is in bytes (0: not known), `written` is the body itself. `transcription`, `speaking`:
+    what becomes of what is in `messages`; `live`: the response itself, in a session that is passed through."""
 
     id: str
     model: str
@@ -556,6 +556,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     caller: Caller = Caller()
     transcription: Transcription | None = None
     speaking: Speech | None = None
+    live: object | None = None
     written: bytes = b""
     size: int = 0
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -73,14 +73,19 @@ async def over_http(
     *,
     config: Config | None = None,
     wrap: Callable[[Any], Any] | None = None,
+    workers: Sequence[Any] = (),
     **arguments: Any,
 ) -> AsyncIterator[House]:
     """A simulated gateway behind a real port, served as `smg-gateway serve` does. The kernel buffers little of what it
-    sends, so that a client that does not read is soon felt. `wrap` puts ASGI middleware around its app."""
+    sends, so that a client that does not read is soon felt. `wrap` puts ASGI middleware around its
+    app. With `workers` these are its own, and none is simulated."""
     observer, config = MemoryObserver(), config or Config()
     if not config.server.allowed_hosts:
         config = attrs.evolve(config, server=attrs.evolve(config.server, allowed_hosts=("*",)))  # tests name any host
-    gateway = Gateway.simulated(simulator, observer=observer, config=config, **arguments)
+    if workers:
+        gateway = Gateway(workers, observer=observer, config=config, **arguments)
+    else:
+        gateway = Gateway.simulated(simulator, observer=observer, config=config, **arguments)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * 1024)
     listener.bind(("127.0.0.1", 0))

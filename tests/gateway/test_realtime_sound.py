@@ -14,6 +14,7 @@ from tests.gateway.test_realtime_life import configured
 from tests.gateway.test_responses_socket import SLOW
 from tests.gateway.vision_models import qwen2_audio
 
+from smg_core.apis.realtime.wire.g711 import LAWS, Law, ToPhone
 from smg_core.config.config import Config
 from smg_core.hooks import RequestFinished
 from smg_core.workers.settings import WorkersConfig
@@ -99,6 +100,19 @@ async def test_what_is_said_is_written_down_and_answered(qwen: str, piece: int) 
     assert "Weather in Paris?" in prompt(house)
     assert events[-1]["response"]["status"] == "completed"
     assert [each.api for each in house.observer.of(RequestFinished)] == ["transcriptions", "realtime"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+async def test_a_telephone_is_heard_as_any_other_microphone(qwen: str, law: Law) -> None:
+    async with with_writer(qwen, "Weather in Paris?") as house, talk(house) as socket:
+        await opened(socket)
+        await listens(socket, format={"type": law})
+        await speak(socket, ToPhone(law).encoded(SENTENCE), 801)  # a byte is a sample, so any number of them will do
+        events = in_order(await until(socket, "response.done"))
+    kinds = [event["type"] for event in events]
+    assert kinds[:2] == ["input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped"]
+    (words,) = [each for each in events if each["type"] == "conversation.item.input_audio_transcription.completed"]
+    assert words["transcript"] == "Weather in Paris?"
 
 
 async def test_a_turn_may_be_committed_by_the_client(qwen: str) -> None:

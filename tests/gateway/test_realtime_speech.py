@@ -12,6 +12,7 @@ from tests.gateway.realtime import SIMULATOR, in_order, opened, receive, respond
 from tests.gateway.speaking import SpeakingServer, sound_of, speaking_server
 from tests.gateway.test_realtime_life import configured
 
+from smg_core.apis.realtime.wire.g711 import LAWS, Law, ToPhone
 from smg_core.hooks import RequestFinished
 from smg_core.workers.worker import WorkerSpec
 from smg_simulator.answers.replies import Reply
@@ -57,6 +58,34 @@ async def test_an_answer_is_spoken_sentence_by_sentence_and_told_as_its_transcri
         place for place, kind in enumerate(kinds) if kind == "response.output_audio.delta"
     )
     assert sorted({each.api for each in house.observer.of(RequestFinished)}) == ["realtime", "speech"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+async def test_a_telephone_is_spoken_to_in_its_own_format_and_a_response_may_have_another(law: Law) -> None:
+    async with spoken(SAID) as (house, _), talk(house) as socket:
+        await opened(socket)
+        audio = {"output": {"format": {"type": law}}}
+        await send(socket, "session.update", session={"type": "realtime", "audio": audio})
+        assert (await receive(socket))["session"]["audio"]["output"]["format"] == {"type": law}
+        await say(socket, "Hello")
+        events = in_order(await respond(socket))
+        item = events[-1]["response"]["output"][0]["id"]
+        length = len(sound_of(SAID)) // 48
+        await send(socket, "conversation.item.truncate", item_id=item, content_index=0, audio_end_ms=length)
+        assert (await receive(socket))["type"] == "conversation.item.truncated"
+        plain = in_order(await respond(socket, audio={"output": {"format": {"type": "audio/pcm"}}}))
+    assert heard(events) == ToPhone(law).encoded(sound_of(SAID))
+    said = plain[-1]["response"]["output"][0]["content"][0]["transcript"]
+    assert heard(plain) == sound_of(said)
+
+
+async def test_a_format_has_its_own_rate() -> None:
+    async with spoken(SAID) as (house, _), talk(house) as socket:
+        await opened(socket)
+        for kind, rate in (("audio/pcmu", 24_000), ("audio/pcm", 8000)):
+            audio = {"output": {"format": {"type": kind, "rate": rate}}}
+            await send(socket, "session.update", session={"type": "realtime", "audio": audio})
+            assert (await receive(socket))["error"]["param"] == "session.audio.output.format.rate"
 
 
 async def test_a_response_may_be_text_where_the_session_is_spoken() -> None:

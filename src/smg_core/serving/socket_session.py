@@ -93,7 +93,7 @@ class SocketSession(Generic[F]):
             await asyncio.gather(*last, return_exceptions=True)
 
     def begin(
-        self, work: Coroutine[object, object, None], about: F, ended: Callable[[], object]
+        self, work: Coroutine[object, object, None], about: F | None, ended: Callable[[], object]
     ) -> "asyncio.Task[None]":
         """Run `work`, which a frame asks for, beside the reading; `ended` is called when it is done."""
         task = asyncio.get_running_loop().create_task(work)
@@ -101,7 +101,7 @@ class SocketSession(Generic[F]):
         task.add_done_callback(lambda done: self._over(done, about, ended))
         return task
 
-    async def permitted(self, about: F) -> bool:
+    async def permitted(self, about: F | None) -> bool:
         """Whether the key of the connection is still good, and it has met all plugins that it would meet now. If not, the client
         is told, and the connection closed."""
         socket = self._socket
@@ -163,7 +163,7 @@ class SocketSession(Generic[F]):
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
-    def _over(self, task: "asyncio.Task[None]", about: F, ended: Callable[[], object]) -> None:
+    def _over(self, task: "asyncio.Task[None]", about: F | None, ended: Callable[[], object]) -> None:
         """Called when what was begun is done. What nobody has foreseen is logged, and the client told."""
         self._running.discard(task)
         ended()
@@ -179,19 +179,23 @@ class SocketSession(Generic[F]):
         if not self._running:
             self._close(None, None)
 
-    def _close(self, about: F | None, failure: SmgError | None) -> None:
+    def end(self, failure: SmgError, code: int) -> None:
+        """Close the connection since it cannot go on, with this `code`; its client is told why."""
+        self._close(None, failure, code)
+
+    def _close(self, about: F | None, failure: SmgError | None, code: int = _LEFT) -> None:
         """Close the connection: one that failed could not say how far its responses have come, and one whose key is good no more
         begins none."""
         if self._closing is None and not self._socket.gone:
-            self._closing = asyncio.get_running_loop().create_task(self._leave(about, failure))
+            self._closing = asyncio.get_running_loop().create_task(self._leave(about, failure, code))
 
-    async def _leave(self, about: F | None, failure: SmgError | None) -> None:
+    async def _leave(self, about: F | None, failure: SmgError | None, code: int) -> None:
         socket = self._socket
         if failure is not None:
             socket.outcome = failure.outcome
         error = failure or self._talk.expired()
         socket.count(await self._send(self._talk.error(error, socket.request_id, about)))
-        await socket.close(_LEFT)
+        await socket.close(code)
 
 
 # ------------------------------------------------------------------------------------------------------ a frame's request

@@ -7,7 +7,7 @@ reads nothing is the server's to close. Above: the connection. Below: the WebSoc
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from smg_core.http.websocket import WebSocket
 
@@ -15,10 +15,11 @@ __all__ = ["Outbox"]
 
 
 class Outbox:
-    """The lines for one client."""
+    """The lines for one client. `before` is awaited before a line leaves: what it tells may have to be kept first."""
 
     def __init__(self, socket: WebSocket, most: int) -> None:
         self._socket = socket
+        self.before: Callable[[], Awaitable[None]] | None = None
         self._most = most
         self._lines: deque[bytes] = deque()
         self._waiting = 0
@@ -54,6 +55,8 @@ class Outbox:
         """Write what waits. When this ends there is no writer any more: a line that comes later begins another."""
         try:
             while self._lines:
+                if self.before is not None:
+                    await self.before()
                 line = self._lines.popleft()
                 await self._socket.send(line.decode())
                 self._waiting -= len(line)

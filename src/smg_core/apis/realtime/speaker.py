@@ -6,7 +6,6 @@ client is told, and the rest of the answer is text. Above: the connection. Below
 """
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Coroutine
 
 import attrs
@@ -43,7 +42,7 @@ class Speaker:
         self,
         model: str,
         speech: Speech,
-        say: Callable[[SpokenPart, str, int], Awaitable[None]],
+        say: Callable[[SpokenPart, bytes], Awaitable[None]],
         ask: AskForSpeech,
         failed: Callable[[], None],
         begin: Callable[[Coroutine[object, object, None]], "asyncio.Task[None]"],
@@ -77,7 +76,7 @@ class Speaker:
             await asyncio.wait([self._task])
         part, self._part = self._part, None
         if part is not None and self._rest and not self._silent:
-            await self._say(part, base64.b64encode(self._rest).decode(), len(self._rest))
+            await self._say(part, self._rest)
         self._rest = b""
 
     def stop(self) -> None:
@@ -118,4 +117,4 @@ class Speaker:
         for at in range(0, end, _PIECE):
             if self._silent:
                 return
-            await self._say(part, base64.b64encode(data[at : at + _PIECE]).decode(), _PIECE)
+            await self._say(part, data[at : at + _PIECE])

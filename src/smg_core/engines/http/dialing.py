@@ -18,7 +18,7 @@ _MOST_HEAD = 16 * 1024
 
 
 async def open_socket(
-    protocol: Callable[[], asyncio.BufferedProtocol],
+    protocol: Callable[[], asyncio.BaseProtocol],
     address: HttpAddress,
     contexts: TlsContexts,
     name: str,
@@ -41,7 +41,7 @@ async def open_socket(
 
 async def _through(
     proxy: HttpAddress,
-    protocol: Callable[[], asyncio.BufferedProtocol],
+    protocol: Callable[[], asyncio.BaseProtocol],
     address: HttpAddress,
     context: ssl.SSLContext,
     name: str,

@@ -64,6 +64,30 @@ def provider_kind(
     return EngineKind(name, HTTP_SCHEMES, open=opened, check=check or checked, unnamed="never")
 
 
+def realtime_kind(
+    name: str, key_header: str, *, usual_path: str = "/v1", scope: str = "", check: Callable[[EnginePlace], None]
+) -> EngineKind:
+    """The row of servers that speak the Realtime API, below `usual_path` where their URL has no path; `key_header` and `scope` as
+    for `provider_kind`."""
+
+    def opened(place: EnginePlace) -> Engine:
+        from smg_core.engines.realtime.engine import RealtimeEngine
+
+        signer, headers = signer_of(place, key_header, scope=scope)
+        return RealtimeEngine(
+            place.url,
+            signer,
+            model=place.vendor_model or place.model,
+            usual_path=usual_path,
+            headers=headers,
+            tls=place.tls or (place.usual_tls if HttpAddress.parse(place.url).secure else None),
+            limits=place.limits,
+            connect_timeout=place.connect_timeout,
+        )
+
+    return EngineKind(name, HTTP_SCHEMES, open=opened, check=check, unnamed="never")
+
+
 def signer_of(
     place: EnginePlace, key_header: str, *, service: str = "", scope: str = ""
 ) -> "tuple[Signer, tuple[tuple[str, str], ...]]":
@@ -192,6 +216,12 @@ def _check_azure(place: EnginePlace) -> None:
         raise ValueError(f"worker {place.label!r} has an api_version, with which its URL has no path")
 
 
+def _check_azure_realtime(place: EnginePlace) -> None:
+    _check_azure(place)
+    if place.api_version:
+        raise ValueError(f"worker {place.label!r} has an api_version, which only the preview of this API had")
+
+
 def _check_vertex(place: EnginePlace) -> None:
     _check(place)
     path = HttpAddress.parse(place.url).api
@@ -226,5 +256,9 @@ PROVIDER_KINDS: tuple[EngineKind, ...] = (
     provider_kind("bedrock-mantle", _chat("bedrock-mantle"), "authorization", service="bedrock-mantle"),
     provider_kind("bedrock", _converse, "authorization", service="bedrock"),
     provider_kind("bedrock-anthropic", _invoke, "authorization", service="bedrock"),
+    realtime_kind("openai-realtime", "authorization", check=_check),
+    realtime_kind(
+        "azure-realtime", "api-key", usual_path="/openai/v1", scope=_AZURE_SCOPE, check=_check_azure_realtime
+    ),
 )
 """The built-in kinds of providers."""

@@ -250,6 +250,13 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         raise UnsupportedParameter(
             "This model's engine gives no times of what is spoken.", param="transcription.format"
         )
+    if (request.live is not None) != facts.realtime:
+        raise UnsupportedParameter(
+            "This model's engine has Realtime sessions alone."
+            if facts.realtime
+            else "This model's engine has no Realtime sessions of its own.",
+            param="model",
+        )
     if request.speaking is not None and not facts.speaks:
         raise UnsupportedParameter("This model's engine makes no speech.", param="model")
     if prompted.model.adapter and not facts.lora:

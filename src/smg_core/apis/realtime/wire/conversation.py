@@ -22,7 +22,7 @@ def not_found(id: str, param: str) -> InvalidRequest:
 
 
 class Conversation:
-    """The items of one session: at most `most` of them, of `most_bytes` together."""
+    """The items of one session: at most `most` of them, of `most_bytes` together. `changes` grows with each change of them."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -30,6 +30,7 @@ class Conversation:
         self._items: dict[str, Item] = {}
         self._begins_at: str | None = None
         self.size = 0
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._order)
@@ -97,6 +98,7 @@ class Conversation:
         self._order.insert(place, item.id)
         self._items[item.id] = item
         self.size += item.size
+        self.changes += 1
         return before
 
     def replace(self, item: Item) -> str | None:
@@ -106,6 +108,7 @@ class Conversation:
         if old is None:
             return self.last
         self.size += item.size - old.size
+        self.changes += 1
         self._items[item.id] = item
         place = self._order.index(item.id)
         return self._order[place - 1] if place else None
@@ -118,6 +121,7 @@ class Conversation:
             self._begins_at = self._order[place] if place < len(self._order) else None
         self._order.remove(id)
         del self._items[id]
+        self.changes += 1
         self.size -= item.size
 
     def begin_at(self, id: str) -> None:

@@ -5,11 +5,13 @@ name stays, and null or an empty value takes away. Pure. Above: the session. Bel
 """
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import attrs
 import msgspec
 from msgspec import UNSET, Struct
 
+from smg_core.apis.realtime.wire.g711 import LAWS, Law
 from smg_core.apis.realtime.wire.types import SUPPORTED_VALUES, ResponsePatch, SessionPatch, TranscriptionPatch
 from smg_core.apis.responses.wire.mcp import HIDDEN
 from smg_core.apis.responses.wire.tools import read_tool_choice, read_tools
@@ -25,11 +27,14 @@ __all__ = [
     "checked_patch",
     "defaults",
     "for_response",
+    "phone_law",
+    "settings_at",
     "shown_settings",
     "transcription_defaults",
 ]
 
 SAMPLE_RATE = 24_000
+PHONE_RATE = 8000
 _VAD: JsonObject = {
     "type": "server_vad",
     "threshold": 0.5,
@@ -220,10 +225,9 @@ def _check_tools(settings: JsonObject, abilities: Abilities, at: str) -> None:
 
 
 def _check_format(form: Mapping[str, Json], at: str) -> None:
-    if form["type"] != "audio/pcm":
-        raise _wrong(f"{at}.type", "The only format here is 'audio/pcm'.")
-    if form.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
-        raise _wrong(f"{at}.rate", f"The only rate is {SAMPLE_RATE}.")
+    rate = SAMPLE_RATE if form["type"] == "audio/pcm" else PHONE_RATE
+    if form.get("rate", rate) != rate:
+        raise _wrong(f"{at}.rate", f"The only rate of {form['type']} is {rate}.")
 
 
 def settings_at(settings: JsonObject, *names: str) -> JsonObject | None:
@@ -232,6 +236,12 @@ def settings_at(settings: JsonObject, *names: str) -> JsonObject | None:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else None
+
+
+def phone_law(settings: JsonObject, side: Literal["input", "output"]) -> Law | None:
+    """The law by which sound of that side is encoded; None where it is pcm16."""
+    form = settings_at(settings, "audio", side, "format") or {}
+    return next((law for law in LAWS if law == form.get("type")), None)
 
 
 def _wrong(param: str, why: str) -> InvalidRequest:

@@ -14,6 +14,7 @@ import attrs
 import msgspec
 from msgspec import Meta, Struct
 
+from smg_core.apis.realtime.wire.g711 import FromPhone, Law
 from smg_core.apis.realtime.wire.hearing import wav_base64
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
@@ -143,9 +144,11 @@ class Item:
         return told
 
 
-def item_given(item: JsonObject, at: str, make_id: Callable[[str], str], *, hears: bool = False) -> Item:
-    """The item that a client gives at `at`, with an id of `make_id` where it has none. `hears`: the model takes sound.
-    Raises InvalidRequest."""
+def item_given(
+    item: JsonObject, at: str, make_id: Callable[[str], str], *, hears: bool = False, law: Law | None = None
+) -> Item:
+    """The item that a client gives at `at`, with an id of `make_id` where it has none. `hears`: the model takes sound, which the
+    client encodes by `law`, None for pcm16. Raises InvalidRequest."""
     kind = item.get("type")
     if not isinstance(kind, str):
         raise no_kind(item, at)
@@ -167,7 +170,8 @@ def item_given(item: JsonObject, at: str, make_id: Callable[[str], str], *, hear
     told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
         told["content"] = [
-            _part(part, read.role, f"{at}.content[{place}]", hears=hears) for place, part in enumerate(read.content)
+            _part(part, read.role, f"{at}.content[{place}]", hears=hears, law=law)
+            for place, part in enumerate(read.content)
         ]
         if not read.content:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
@@ -176,7 +180,7 @@ def item_given(item: JsonObject, at: str, make_id: Callable[[str], str], *, hear
     return made_item({**told, "id": read.id or make_id("item_")})
 
 
-def _part(part: JsonObject, role: str, at: str, *, hears: bool) -> JsonObject:
+def _part(part: JsonObject, role: str, at: str, *, hears: bool, law: Law | None) -> JsonObject:
     """A part of a message of this role, checked. Raises InvalidRequest."""
     kind = part.get("type")
     if not isinstance(kind, str):
@@ -195,7 +199,7 @@ def _part(part: JsonObject, role: str, at: str, *, hears: bool) -> JsonObject:
             f"Missing required parameter: '{at}.audio'.", param=f"{at}.audio", code="missing_required_parameter"
         )
     if isinstance(read, _SoundPart) and role == "user" and read.audio and hears:
-        return {**part, "audio": _checked_sound(read.audio, f"{at}.audio")}
+        return {**part, "audio": _checked_sound(read.audio, f"{at}.audio", law)}
     if isinstance(read, _SoundPart) and role == "user" and not read.transcript:
         raise InvalidRequest(
             f"'{at}' is sound, which this model does not take; send its transcript, or text.",
@@ -205,12 +209,14 @@ def _part(part: JsonObject, role: str, at: str, *, hears: bool) -> JsonObject:
     return part
 
 
-def _checked_sound(audio: str, at: str) -> str:
-    """Sound as base64, which must be pcm16. Raises InvalidRequest."""
+def _checked_sound(audio: str, at: str, law: Law | None) -> str:
+    """Sound as base64, which must be pcm16, or becomes it. Raises InvalidRequest."""
     try:
         sound = base64.b64decode(audio, validate=True)
     except (binascii.Error, ValueError):
         sound = b""
+    if law is not None and sound:
+        return base64.b64encode(FromPhone(law).pcm(sound)).decode()
     if not sound or len(sound) % 2:
         raise InvalidRequest(f"Invalid '{at}': expected pcm16 as base64.", param=at, code="invalid_value")
     return audio

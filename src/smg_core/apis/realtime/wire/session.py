@@ -6,7 +6,6 @@ conversation when the events that tell them leave (`leaving`), so that conversat
 are arguments. Above: the connection. Below: the tables, the conversation, the settings, the encoder.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import ClassVar
@@ -20,6 +19,7 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     for_response,
+    phone_law,
     settings_at,
     shown_settings,
 )
@@ -34,6 +34,7 @@ from smg_core.apis.realtime.wire.encode import (
 )
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, written
 from smg_core.apis.realtime.wire.items import Item, item_given, made_item, reference_of
+from smg_core.apis.realtime.wire.limits_left import limits_left
 from smg_core.apis.realtime.wire.states import CLIENT, SessionState
 from smg_core.apis.realtime.wire.turns import ResponseTurn, turn_of
 from smg_core.apis.realtime.wire.types import (
@@ -51,9 +52,6 @@ from smg_core.wire.decoding import too_many
 from smg_core.wire.json_text import encode_object
 
 __all__ = ["Begun", "RealtimeSession", "Said", "SessionBounds", "SoundTold", "TakenEvent", "no_sound"]
-
-_DURATION = re.compile(r"([0-9.]+)(ms|h|m|s)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class _ConversationLine(msgspec.Struct):
@@ -171,6 +169,10 @@ class RealtimeSession:
         lines = [self.event("session.created", session=shown_settings(self.settings))]
         if self.settings["type"] == "realtime":
             lines.append(self.event("conversation.created", conversation=conversation))
+        before: str | None = None
+        for item in self.conversation.all():
+            lines += self.told_whole(item, before)
+            before = item.id
         return lines
 
     def take(self, event: ClientEvent) -> TakenEvent:
@@ -241,7 +243,9 @@ class RealtimeSession:
     def item_of(self, fields: ItemCreate, make_id: Callable[[str], str]) -> Item:
         """The item that an event brings, with ids of `make_id`. Changes nothing. Raises InvalidRequest."""
         self._only_realtime()
-        return item_given(fields.item, "item", make_id, hears=self.abilities.hears)
+        return item_given(
+            fields.item, "item", make_id, hears=self.abilities.hears, law=phone_law(self.settings, "input")
+        )
 
     def join(self, fields: ItemCreate, item: Item) -> TakenEvent:
         """Put the item of an event into the conversation. Raises InvalidRequest."""
@@ -373,7 +377,7 @@ class RealtimeSession:
             items.append(
                 self.conversation.get(reference, f"{at}.id")
                 if reference is not None
-                else item_given(each, at, self.names, hears=self.abilities.hears)
+                else item_given(each, at, self.names, hears=self.abilities.hears, law=phone_law(self.settings, "input"))
             )
         return items
 
@@ -458,17 +462,7 @@ class RealtimeSession:
 
     def limits_told(self, headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """The event of what is left of limits, by the headers of the answer; none where they say nothing of that."""
-        found = {name.decode(): value.decode() for name, value in headers if name.startswith(b"x-ratelimit-")}
-        limits = [
-            {
-                "name": name,
-                "limit": int(found[f"x-ratelimit-limit-{name}"]),
-                "remaining": int(found[f"x-ratelimit-remaining-{name}"]),
-                "reset_seconds": _seconds(found.get(f"x-ratelimit-reset-{name}", "")),
-            }
-            for name in ("requests", "tokens")
-            if f"x-ratelimit-limit-{name}" in found
-        ]
+        limits = limits_left(headers)
         return [self.event("rate_limits.updated", rate_limits=limits)] if limits else []
 
     def _only_realtime(self) -> None:
@@ -514,8 +508,3 @@ def _refusal(code: str, active: Begun | None) -> SmgError:
     if code == "response_cancel_not_active":
         return InvalidRequest("Cancellation failed: no active response found.", code=code)
     return InvalidRequest("There is no buffer of sound that goes out over a WebSocket.", param="type", code=code)
-
-
-def _seconds(text: str) -> float:
-    """A duration as limits tell it ("1m30s"), in seconds."""
-    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))

@@ -7,8 +7,11 @@ Pure. Above: the connection. Below: the session, the hearing.
 
 from collections.abc import Sequence
 
-from smg_core.apis.realtime.wire.effective import Abilities, settings_at
+from msgspec.structs import replace
+
+from smg_core.apis.realtime.wire.effective import Abilities, phone_law, settings_at
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_frame
+from smg_core.apis.realtime.wire.g711 import FromPhone
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing, wav_base64
 from smg_core.apis.realtime.wire.items import Item, made_item
 from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, Said, SessionBounds, TakenEvent, no_sound
@@ -29,6 +32,7 @@ class SpokenSession(RealtimeSession):
     ) -> None:
         super().__init__(settings, conversation_id, names, abilities, bounds)
         self.hearing = Hearing()
+        self._phone: FromPhone | None = None
         self._speaking: str | None = None  # the item of the speech under way
         self._owes_response = False  # once the response under way is over
         self._written: set[str] = set()  # the items that are written down now
@@ -48,6 +52,15 @@ class SpokenSession(RealtimeSession):
     def _hears(self) -> bool:
         """Whether the model itself takes what is said."""
         return self.answers and self.abilities.hears
+
+    def pcm(self, event: ClientEvent) -> ClientEvent:
+        """The event with its sound as pcm16 at 24 kHz. Takes time where it is a telephone's, and much."""
+        law = phone_law(self.settings, "input")
+        if law is None or not event.sound:
+            return event
+        if self._phone is None or self._phone.law != law:
+            self._phone = FromPhone(law)
+        return replace(event, sound=self._phone.pcm(event.sound))
 
     def unjudged(self, sound: bytes) -> bytes:
         """The sound whose levels `hear` wants with an event that brings `sound`."""
