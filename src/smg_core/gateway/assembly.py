@@ -66,7 +66,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 if TYPE_CHECKING:
-    from smg_core.serving.limiting import Counters
+    from smg_core.gateway.limits import LimitMemory
 
 __all__ = ["READY_S", "Assembly", "GatewayArguments"]
 
@@ -160,7 +160,7 @@ class Assembly:
         self._reaching = Reaching(settings)
         self._further: Rows = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        self.limit_counters: Callable[[], Counters] | None = None
+        self.limit_memory: LimitMemory | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -288,7 +288,7 @@ class Assembly:
         services = self.services
         live, running = services.live, services.running
         await self._read_workers()
-        adopt_limits(services, self.limit_counters)
+        adopt_limits(services, self.limit_memory)
         services.admission.draining = False
         running.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -336,7 +336,7 @@ class Assembly:
         tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **tools})
         await self._begin_roster(scratch)
-        await self._stack.enter_async_context(meshed(services))
+        await self._stack.enter_async_context(meshed(services, self.limit_memory))
         services.side_tasks.start(self._stack)
 
     async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
@@ -546,7 +546,7 @@ class Assembly:
         services, running = self.services, self.services.running
         before = services.live.config
         services.live.adopt(config)
-        adopt_limits(services, self.limit_counters)
+        adopt_limits(services, self.limit_memory)
         adopt_ledger(services)
         adopt_mesh(services)
         services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
