@@ -8,11 +8,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smg_core.channel.local import LocalChannel
 from smg_core.config.config import Config
-from smg_core.mesh.seen import MeshAnswer
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
@@ -85,7 +84,7 @@ async def meshed(services: Services, memory: "LimitMemory | None" = None) -> Asy
     async with opened_mesh(arguments) as mesh:
         running.mesh = mesh
 
-        async def seen() -> MeshAnswer:
+        async def seen() -> dict[str, Any]:
             return mesh.seen
 
         running.mesh_seen = seen

@@ -110,8 +110,8 @@ class MeshMember:
             self._stir.set()
 
     def step(self) -> bool:
-        """Say what is new, hear what has changed, and have sent what is to be sent. Whether there was anything to say, or somebody
-        is waited for."""
+        """Say what is new, hear what has changed, and have sent what is to be sent. Whether there was anything to say, or
+        somebody is waited for."""
         now = self.clock.monotonic()
         standing, before = self.node.standing(now), self.node.replica.version
         for part in self.parts:

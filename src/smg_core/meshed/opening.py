@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from random import Random
+from typing import Any
 
 import attrs
 
@@ -23,7 +24,6 @@ from smg_core.mesh.base import MeshLink, SeenMember
 from smg_core.mesh.carriers.rows import LinkTerms, mesh_link
 from smg_core.mesh.member import MeshMember, MeshPart
 from smg_core.mesh.mesh_keys import read_mesh_keys
-from smg_core.mesh.seen import MeshAnswer, MeshMemberShown
 from smg_core.mesh.settings import MeshConfig
 from smg_core.mesh.state.entries import MeshBounds, MeshChange, Space
 from smg_core.mesh.state.format import FORMATS
@@ -124,47 +124,43 @@ class GatewayMesh:
         return MeshSampled(standing.here, standing.whole, node.replica.size, silent)
 
     @property
-    def seen(self) -> MeshAnswer:
-        """How the mesh is now, for people."""
+    def seen(self) -> dict[str, Any]:
+        """How the mesh is now, for people, as the admin door names it."""
         member = self.member
         node, now = member.node, member.clock.monotonic()
         replica, standing, tally = node.replica, node.standing(now), node.tally
-        refused = {name: tally[name] for name in _REFUSALS if tally[name]}
         others = {"entries": replica.refused, "unsealed": member.link.refused, "unsent": member.unsent}
-        refused |= {name: count for name, count in (others | {"skewed": self.skewed}).items() if count}
-        return MeshAnswer(
-            self.kind,
-            member.name,
-            member.link.place,
-            standing.here,
-            standing.whole,
-            standing.majority,
-            node.format,
-            replica.version,
-            replica.entries,
-            replica.size,
-            tally["sent"],
-            tally["sent_bytes"],
-            tally["received"],
-            tally["received_bytes"],
-            refused,
-            [self._shown(each, now) for each in sorted(member.link.members, key=lambda each: each.name)],
-        )
+        refused = {name: tally[name] for name in _REFUSALS} | others | {"skewed": self.skewed}
+        return {
+            "kind": self.kind,
+            "name": member.name,
+            "place": member.link.place,
+            "here": standing.here,
+            "whole": standing.whole,
+            "majority": standing.majority,
+            "format": node.format,
+            "version": replica.version,
+            "entries": replica.entries,
+            "bytes": replica.size,
+            **{name: tally[name] for name in ("sent", "sent_bytes", "received", "received_bytes")},
+            "refused": {name: count for name, count in refused.items() if count},
+            "members": [self._shown(each, now) for each in sorted(member.link.members, key=lambda each: each.name)],
+        }
 
-    def _shown(self, seen: SeenMember, now: float) -> MeshMemberShown:
+    def _shown(self, seen: SeenMember, now: float) -> dict[str, Any]:
         node = self.member.node
         writer, peer = node.replica.latest(seen.name), node.peers.get(seen.name)
-        return MeshMemberShown(
-            seen.name,
-            seen.state,
-            seen.place,
-            seen.version,
-            seen.formats,
-            node.replica.version_of(writer) if writer is not None else 0,
-            peer.acked if peer is not None else 0,
-            round(now - peer.heard_at, 3) if peer is not None else 0.0,
-            list(self.differing.get(seen.name, ())),
-        )
+        return {
+            "name": seen.name,
+            "state": seen.state,
+            "place": seen.place,
+            "software": seen.version,
+            "formats": seen.formats,
+            "known": node.replica.version_of(writer) if writer is not None else 0,
+            "acknowledged": peer.acked if peer is not None else 0,
+            "silent_s": round(now - peer.heard_at, 3) if peer is not None else 0.0,
+            "differing": list(self.differing.get(seen.name, ())),
+        }
 
     async def adopt(self, settings: MeshConfig) -> None:
         """Use these keys from now on. Raises ConfigError for one that is none."""

@@ -6,6 +6,7 @@ Above: the gateway's mesh, for the admin door. Below: the channel.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,6 @@ from smg_core.channel.base import Channel, Notice
 from smg_core.clock import IdSource
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
-from smg_core.mesh.seen import MeshAnswer
 from smg_core.meshed.opening import GatewayMesh
 
 __all__ = ["SiblingsAsked"]
@@ -26,7 +26,7 @@ _ASKED, _TOLD = "mesh asked", "mesh told"
 
 class _Told(msgspec.Struct, frozen=True):
     question: str
-    answer: MeshAnswer
+    answer: dict[str, Any]
 
 
 _told = msgspec.msgpack.Decoder(_Told).decode
@@ -37,7 +37,7 @@ class SiblingsAsked:
 
     def __init__(self, channel: Channel, ids: IdSource, config: Config, mesh: Callable[[], GatewayMesh | None]) -> None:
         self._channel, self._ids, self._config, self._mesh = channel, ids, config, mesh
-        self._waiting: dict[str, asyncio.Future[MeshAnswer]] = {}
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     def listen(self) -> None:
@@ -50,7 +50,7 @@ class SiblingsAsked:
         for task in self._answering:
             task.cancel()
 
-    async def member(self) -> MeshAnswer:
+    async def member(self) -> dict[str, Any]:
         """The mesh as this gateway sees it; one without members where no process is in it now. Raises what the channel raises."""
         mesh = self._mesh()
         if mesh is not None:
@@ -62,7 +62,7 @@ class SiblingsAsked:
             async with asyncio.timeout(min(self._config.mesh.join_s, self._config.channel.publish_s)):
                 return await told
         except TimeoutError:
-            return MeshAnswer(self._config.mesh.kind)
+            return {"kind": self._config.mesh.kind}
         finally:
             del self._waiting[question]
 

@@ -7,7 +7,7 @@ the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose 
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from smg_core.ledger.keeping import Ledger
-    from smg_core.mesh.seen import MeshAnswer
     from smg_core.meshed.opening import GatewayMesh
 
 __all__ = ["Life", "Running", "Services"]
@@ -85,7 +84,7 @@ class Running:
     virtual_keys: VirtualKeys | None = None
     ledger: "Ledger | None" = None
     mesh: "GatewayMesh | None" = None
-    mesh_seen: "Callable[[], Awaitable[MeshAnswer]] | None" = None
+    mesh_seen: "Callable[[], Awaitable[dict[str, Any]]] | None" = None
 
 
 @attrs.frozen(eq=False)

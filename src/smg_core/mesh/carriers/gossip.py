@@ -97,7 +97,7 @@ class GossipLink:
         if self._cluster is None:
             return 0
         stats = self._cluster.stats()
-        return stats.decrypt_failures + stats.decode_errors + stats.replays_dropped + stats.misdirected
+        return stats.decrypt_failures + stats.decode_errors + stats.replays_dropped
 
     @property
     def place(self) -> str:
