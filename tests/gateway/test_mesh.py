@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import House, body, eventually, in_process
@@ -24,7 +23,6 @@ from smg_core.limits.decision import LimitClaim
 from smg_core.limits.rules import Asker
 from smg_core.mesh.settings import MeshConfig
 from smg_core.meshed.counters import MeshCounters
-from smg_core.settings import ConfigError
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.worker import WorkerSpec
 from smg_simulator.engine.engine import SimulatorConfig
@@ -283,12 +281,3 @@ async def test_the_admin_door_says_that_there_is_no_mesh() -> None:
 def test_nothing_of_the_mesh_is_loaded_where_it_is_off() -> None:
     loaded = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == ["smg_core.mesh", "smg_core.mesh.settings"]
-
-
-@pytest.mark.parametrize("processes", [0, 2])
-async def test_a_gateway_of_several_processes_is_no_member(tmp_path: Path, processes: int) -> None:
-    config = settings(tmp_path, "a")
-    config = attrs.evolve(config, server=attrs.evolve(config.server, processes=processes))
-    with pytest.raises(ConfigError, match=r"mesh\.kind"):
-        async with in_process(SIMULATOR, config=config):
-            raise AssertionError("not reached")

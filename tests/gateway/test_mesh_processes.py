@@ -1,6 +1,7 @@
 """Three gateways in processes of their own, in a gossip mesh: limits, workers, keys and the loss of one of them."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -35,7 +36,9 @@ class Member:
     door: httpx.AsyncClient
 
     async def get(self, path: str) -> Any:
-        return (await self.door.get(path)).json()
+        while True:
+            with contextlib.suppress(httpx.TransportError):  # of a connection to a process that was killed
+                return (await self.door.get(path)).json()
 
     async def until(self, path: str, true: Any) -> None:
         """Ask the door until something is so."""
@@ -77,8 +80,10 @@ async def mesh(folder: Path, *flags: str) -> AsyncIterator[list[Member]]:
             yield members
 
 
-async def test_limits_workers_and_keys_are_of_all_gateways(tmp_path: Path) -> None:
-    flags = ("--auth-virtual-keys", "--history", f"sqlite:///{tmp_path}/h.db", "--limits-rules", "9 requests/hour")
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_limits_workers_and_keys_are_of_all_gateways(tmp_path: Path, processes: str) -> None:
+    flags: tuple[str, ...] = ("--processes", processes)
+    flags += ("--auth-virtual-keys", "--history", f"sqlite:///{tmp_path}/h.db", "--limits-rules", "9 requests/hour")
     async with mesh(tmp_path, *flags) as members, SimulatedEngine(QUICK) as other:
         one, two, three = members
         added = await one.door.post("/admin/workers", json={"url": other.target, "name": "other"})
@@ -108,6 +113,35 @@ async def test_limits_workers_and_keys_are_of_all_gateways(tmp_path: Path) -> No
     assert 9 <= statuses.count(200) <= 11
     assert set(statuses) == {200, 429}
     assert (shown["here"], shown["whole"], shown["refused"]) == (3, 3, {})
+
+
+async def test_another_process_speaks_in_the_mesh_when_the_one_that_did_is_killed(tmp_path: Path) -> None:
+    flags = ("--processes", "2", "--limits-rules", "40 requests/hour")
+    async with mesh(tmp_path, *flags) as members:
+        one, two, three = members
+        statuses = await asked(members, 12)
+        before = await one.get("/admin/mesh")
+        leads = min(each["pid"] for each in (await one.get("/admin/health"))["processes"])  # it was started first
+        os.kill(leads, signal.SIGKILL)
+        for member in members:
+            await member.until("/admin/mesh", lambda shown: len(shown["members"]) == 2 and shown["whole"] == 3)
+        after = await one.get("/admin/mesh")
+        statuses += await asked(members, 60)
+
+    assert after["version"] != before["version"]
+    assert 40 <= statuses.count(200) <= 43
+    assert set(statuses) == {200, 429}
+
+
+async def asked(members: list[Member], admitted: int) -> list[int]:
+    """The statuses of requests at one gateway after the other, until so many were admitted, or no more are."""
+    statuses: list[int] = []
+    while statuses.count(200) < admitted and statuses[-60:].count(429) < 60:
+        member = members[len(statuses) % 3]
+        with contextlib.suppress(httpx.TransportError):
+            answer = await member.served.http.post(CHAT, json=body(max_tokens=2), headers=AS_ADMIN)
+            statuses.append(answer.status_code)
+    return statuses
 
 
 async def test_a_gateway_that_is_killed_is_known_to_be_gone_and_the_others_go_on(tmp_path: Path) -> None:

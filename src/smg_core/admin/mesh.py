@@ -5,6 +5,7 @@ Above: admin.app. Below: the gateway's mesh.
 
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from smg_core.admin.answers import admin_operation, respond_json
@@ -62,61 +63,14 @@ MESH = admin_operation(
     None,
     MeshAnswer,
 )
-_REFUSALS = ("unknown", "forged", "malformed", "other_kinds", "diverged", "rose")
 
 
 def mesh_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The route."""
 
     async def shown(exchange: Exchange) -> None:
-        await respond_json(services, exchange, _shown(services))
+        seen = services.running.mesh_seen
+        answer = MeshAnswer("off") if seen is None else msgspec.convert(await seen(), MeshAnswer)
+        await respond_json(services, exchange, answer)
 
     return (Route("GET", "/admin/mesh", Endpoint(shown, "admin.health", about=MESH)),)
-
-
-def _shown(services: Services) -> MeshAnswer:
-    mesh = services.running.mesh
-    if mesh is None:
-        return MeshAnswer("off")
-    member = mesh.member
-    node, now = member.node, member.clock.monotonic()
-    replica, standing, differing = node.replica, node.standing(now), mesh.differing
-    rows = []
-    for seen in sorted(member.link.members, key=lambda each: each.name):
-        writer, peer = replica.latest(seen.name), node.peers.get(seen.name)
-        rows.append(
-            MeshMemberShown(
-                seen.name,
-                seen.state,
-                seen.place,
-                seen.version,
-                seen.formats,
-                replica.version_of(writer) if writer is not None else 0,
-                peer.acked if peer is not None else 0,
-                round(now - peer.heard_at, 3) if peer is not None else 0.0,
-                list(differing.get(seen.name, ())),
-            )
-        )
-    tally = node.tally
-    refused = {name: tally[name] for name in _REFUSALS if tally[name]}
-    refused |= {"entries": replica.refused} if replica.refused else {}
-    refused |= {"unsent": member.unsent} if member.unsent else {}
-    refused |= {"skewed": mesh.skewed} if mesh.skewed else {}
-    return MeshAnswer(
-        mesh.kind,
-        member.name,
-        member.link.place,
-        standing.here,
-        standing.whole,
-        standing.majority,
-        node.format,
-        replica.version,
-        replica.entries,
-        replica.size,
-        tally["sent"],
-        tally["sent_bytes"],
-        tally["received"],
-        tally["received_bytes"],
-        refused,
-        rows,
-    )

@@ -53,9 +53,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
 
 
 def _mesh(config: Config) -> Iterator[str]:
-    """What a member of a mesh cannot be yet: several processes, of which each would be one."""
-    if config.mesh.kind != "off" and config.server.processes != 1:
-        yield "mesh.kind: a gateway in a mesh has one process (server.processes); run more gateways instead"
+    """What a member of a mesh cannot be."""
     if config.mesh.kind != "off" and config.mesh.dead_s <= config.mesh.suspect_s:
         yield "mesh.dead_s: it is longer than mesh.suspect_s"
 

@@ -4,19 +4,15 @@ Above: the assembly, for `operation.control`. Below: what makes limits, prices, 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from smg_core.config.config import Config
 from smg_core.gateway.ledger import adopt_ledger
-from smg_core.gateway.limits import adopt_limits
+from smg_core.gateway.limits import LimitMemory, adopt_limits
 from smg_core.gateway.mesh import adopt_mesh
 from smg_core.gateway.placement import adopt_placement
 from smg_core.models.policies import makes_other_policies, policies_of
 from smg_core.routing.base import Policy
 from smg_core.serving.services import Services
-
-if TYPE_CHECKING:
-    from smg_core.serving.limiting import Counters
 
 __all__ = ["adopt_settings"]
 
@@ -24,15 +20,15 @@ __all__ = ["adopt_settings"]
 def adopt_settings(
     services: Services,
     config: Config,
-    counters: "Callable[[], Counters] | None",
+    memory: LimitMemory | None,
     given: str | Policy | Callable[[], Policy] | None,
 ) -> None:
-    """Go by `config` from now on, which differs from the present settings in live ones alone. `counters` as of `adopt_limits`;
+    """Go by `config` from now on, which differs from the present settings in live ones alone. `memory` as of `adopt_limits`;
     `given` is the program's own policy."""
     running = services.running
     before = services.live.config
     services.live.adopt(config)
-    adopt_limits(services, counters)
+    adopt_limits(services, memory)
     adopt_ledger(services)
     adopt_mesh(services)
     services.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)

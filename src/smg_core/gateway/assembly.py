@@ -69,7 +69,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 if TYPE_CHECKING:
-    from smg_core.serving.limiting import Counters
+    from smg_core.gateway.limits import LimitMemory
 
 __all__ = ["READY_S", "Assembly"]
 
@@ -147,7 +147,7 @@ class Assembly:
         self._reaching = Reaching(settings)
         self._further: Rows = {}
         self._history, self._history_hooks, self._identity = history, history_hooks, identity
-        self.limit_counters: Callable[[], Counters] | None = None
+        self.limit_memory: LimitMemory | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -276,7 +276,7 @@ class Assembly:
         services = self.services
         live, running = services.live, services.running
         await self._read_workers()
-        adopt_limits(services, self.limit_counters)
+        adopt_limits(services, self.limit_memory)
         services.admission.draining = False
         running.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -326,7 +326,7 @@ class Assembly:
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await self._begin_roster(scratch)
-        await self._stack.enter_async_context(meshed(services))
+        await self._stack.enter_async_context(meshed(services, self.limit_memory))
         services.side_tasks.start(self._stack)
 
     async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
@@ -534,7 +534,7 @@ class Assembly:
     def adopt(self, config: Config) -> None:
         """Run by these settings from now on, which differ from the present ones in live settings alone
         (`operation.live_settings`). Keys are adopted by `identify`, since their file is read for that."""
-        adopt_settings(self.services, config, self.limit_counters, self._given_policy)
+        adopt_settings(self.services, config, self.limit_memory, self._given_policy)
 
     def drain(self) -> None:
         """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""

@@ -4,31 +4,36 @@ A gateway without rules has none, and loads nothing of them. Above: the assembly
 """
 
 import sys
-from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import attrs
+
+from smg_core.clock import Clock
+from smg_core.config.config import Config
 from smg_core.extras import missing
-from smg_core.gateway.mesh import mesh_counters
+from smg_core.gateway.mesh import counters_told, mesh_counters
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.limits.store import StoreCounters
+    from smg_core.meshed.shared_counters import SharedSpeaker
     from smg_core.serving.limiting import Counters, Limiting
 
-__all__ = ["adopt_limits", "counters_block", "forget_process", "shared_counters"]
+__all__ = ["LimitMemory", "adopt_limits", "counters_block", "forget_process", "meshed_block"]
 
 _NUMBER, _OF_A_COUNTER = 8, 8  # bytes of a number, and numbers of a counter beside one for each process
 
 
-def adopt_limits(services: Services, counters: "Callable[[], Counters] | None" = None) -> None:
-    """Go by the rules that the settings have now. `counters` makes what holds the counts; without it, this process does. Raises
-    ConfigError for rules and prices that are none."""
-    services.live.limiting = _limiting(services, counters) if services.live.config.limits.rules else None
+def adopt_limits(services: Services, memory: "LimitMemory | None" = None) -> None:
+    """Go by the rules that the settings have now. `memory` is shared with other processes; without it, this one counts alone.
+    Raises ConfigError for rules and prices that are none."""
+    services.live.limiting = _limiting(services, memory) if services.live.config.limits.rules else None
 
 
-def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> "Limiting":
+def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":
     from smg_core.limits.memory import MemoryCounters
     from smg_core.limits.prices import PricesRefused
     from smg_core.limits.prices_file import prices_from
@@ -49,8 +54,8 @@ def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> 
         stored = None if settings.store is None else _stored(services, settings.store)
         held: Counters = (
             stored
-            or mesh_counters(services)
-            or (MemoryCounters(settings.counters, settings.zone) if counters is None else counters())
+            or (memory.counters(services.live.config) if memory is not None else mesh_counters(services))
+            or MemoryCounters(settings.counters, settings.zone)
         )
         limiting = Limiting(
             held,
@@ -88,11 +93,43 @@ def _stored(services: Services, url: str) -> "StoreCounters":
         raise ConfigError(f"limits.store: {error}") from None
 
 
-def shared_counters(block: SharedBlock, number: int, processes: int, zone: str) -> "Counters":
-    """The counters of several processes, in a block that they share; this is the one of that number."""
-    from smg_core.limits.shared import SharedCounters
+@attrs.frozen(eq=False)
+class LimitMemory:
+    """The memory in which the processes of a gateway count limits together, of which this one has column `own` of so many
+    `processes`, with one more for what other gateways have at once. `meshed` has what these are told of, if there may be any."""
 
-    return SharedCounters(block.cells(), block.lock, number, processes, zone)
+    limits: SharedBlock
+    own: int
+    processes: int
+    meshed: SharedBlock | None = None
+
+    def counters(self, config: Config) -> "Counters":
+        """The counters of this process."""
+        from smg_core.limits.shared import SharedCounters
+
+        cells, columns = self.limits.cells(), self.processes + 1
+        mesh, zone = config.mesh, config.limits.zone
+        if self.meshed is None or mesh.kind == "off":
+            return SharedCounters(cells, self.limits.lock, self.own, columns, zone)
+        from smg_core.meshed.shared_counters import SharedMeshCounters
+        from smg_core.meshed.shared_rows import SharedRows
+
+        rows = SharedRows(self.meshed.cells(), self.limits.lock)
+        held = SharedCounters(cells, nullcontext(), self.own, columns, zone)
+        return SharedMeshCounters(held, rows, zone, mesh.guard, mesh.partition)
+
+    def speaker(self, config: Config, name: str, clock: Clock) -> "SharedSpeaker | None":
+        """What speaks for all processes in the mesh, under that name; None where a store counts."""
+        from smg_core.limits.shared import SharedCounters
+        from smg_core.meshed.shared_counters import SharedSpeaker
+        from smg_core.meshed.shared_rows import SharedRows
+
+        if self.meshed is None or config.limits.store is not None:
+            return None
+        zone = config.limits.zone
+        held = SharedCounters(self.limits.cells(), nullcontext(), self.processes, self.processes + 1, zone)
+        rows = SharedRows(self.meshed.cells(), self.limits.lock)
+        return SharedSpeaker(held, rows, zone, name, int(clock.time() * 1000), clock.time)
 
 
 def counters_block(counters: int, processes: int) -> SharedBlock | None:
@@ -100,7 +137,16 @@ def counters_block(counters: int, processes: int) -> SharedBlock | None:
     counted there."""
     if sys.platform == "win32":
         return None
-    return SharedBlock.made(_NUMBER * counters * (_OF_A_COUNTER + processes))
+    return SharedBlock.made(_NUMBER * counters * (_OF_A_COUNTER + processes + 1))
+
+
+def meshed_block(config: Config) -> SharedBlock | None:
+    """The block for what other gateways are told of, where there may be any."""
+    if config.mesh.kind == "off" or config.limits.store is not None:
+        return None
+    from smg_core.meshed.shared_rows import rows_bytes
+
+    return SharedBlock.made(rows_bytes(counters_told(config)))
 
 
 def forget_process(block: SharedBlock, number: int, processes: int) -> None:
@@ -109,4 +155,4 @@ def forget_process(block: SharedBlock, number: int, processes: int) -> None:
     if cells[0]:
         from smg_core.limits.shared import forget
 
-        forget(cells, block.lock, number, processes)
+        forget(cells, block.lock, number, processes + 1)

@@ -129,12 +129,11 @@ class ServerConfig:
     drain_s: float = option(
         30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
     )
+    notice_s: float = option(
+        0.0, "Seconds after SIGTERM in which only open connections are answered.", at_least=0, at_most=86400
+    )
     retire_s: float = option(
-        3600.0,
-        "Seconds that a process that another has taken over from may go on with its streams; then they have "
-        "server.drain_s to finish.",
-        at_least=0,
-        at_most=604800,
+        3600.0, "Seconds for streams of a process that another has taken over from.", at_least=0, at_most=604800
     )
     replace_s: float = option(
         120.0,

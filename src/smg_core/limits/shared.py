@@ -14,8 +14,9 @@ from hashlib import blake2b
 from smg_core.limits.calendar import QUARTER_S, window_at
 from smg_core.limits.counters import Counter, Instant, added
 from smg_core.limits.decision import LimitClaim, LimitRefusal, claimed
+from smg_core.limits.rules import LimitRule
 
-__all__ = ["SharedCounters", "forget"]
+__all__ = ["SharedCounters", "forget", "scope_number"]
 
 _HASH, _USED, _FIRST, _SECOND, _CELLS = range(5)
 _NEARBY = 16  # rows that are looked at for one scope
@@ -23,7 +24,7 @@ _HEAD = 1  # numbers before the rows: whether any row is in use
 
 
 @lru_cache(maxsize=4096)
-def _hash(scope: str) -> int:
+def scope_number(scope: str) -> int:
     """A number of 63 bits for a scope, the same in every process, and never 0."""
     digest = blake2b(scope.encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 1) or 1
@@ -42,19 +43,19 @@ class SharedCounters:
     def look(self, claims: Sequence[LimitClaim]) -> list[Counter]:
         """The counters that these claims are made of."""
         with self._lock:
-            return [self._read(self._row(claim.scope, 0), claim) for claim in claims]
+            return [self._read(self._row(scope_number(claim.scope), 0), claim) for claim in claims]
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
         cells, now = self._cells, at[0]
         after: list[tuple[int, int, int]] = []
-        hashes = [_hash(claim.scope) for claim in claims]
+        hashes = [scope_number(claim.scope) for claim in claims]
         with self._lock:
             for claim, hashed in zip(claims, hashes, strict=True):
                 rule, amount = claim.rule, claim.rule.amount
                 row = _HEAD + hashed % self._rows * self._width
                 if cells[row] != hashed:
-                    row = self._row(claim.scope, now)
+                    row = self._row(hashed, now)
                 if width := rule.width_us:
                     used, ahead = claim.cost * width, cells[row + _FIRST] - now
                     if ahead >= 0:
@@ -83,7 +84,7 @@ class SharedCounters:
                     if cells[row + _USED] < now:
                         cells[row + _USED] = now
                 return None
-            before = [self._read(self._row(claim.scope, now), claim) for claim in claims]
+            before = [self._read(self._row(each, now), claim) for each, claim in zip(hashes, claims, strict=True)]
         return claimed(claims, before, at, self._zone)[1]
 
     def put_right(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
@@ -103,10 +104,10 @@ class SharedCounters:
                 rule, more = claim.rule, cost - claim.cost
                 if not more and (rule.width_us or not ends):
                     continue
-                hashed = _hash(claim.scope)
+                hashed = scope_number(claim.scope)
                 row = _HEAD + hashed % self._rows * self._width
                 if cells[row] != hashed:
-                    row = self._row(claim.scope, now)
+                    row = self._row(hashed, now)
                 if rule.width_us:
                     counter = tuple.__new__(Counter, (cells[row + _FIRST], cells[row + _SECOND]))
                     cells[row + _FIRST], cells[row + _SECOND] = added(rule, counter, more, at)
@@ -137,9 +138,31 @@ class SharedCounters:
         for cell in range(row + _CELLS, row + self._width):
             self._cells[cell] = 0
 
-    def _row(self, scope: str, now_us: int) -> int:
+    def add(self, hashed: int, rule: LimitRule, more: int, at: Instant) -> None:
+        """Charge so much more of a scope that has this number, whether there is room or not; a negative one gives back."""
+        cells = self._cells
+        with self._lock:
+            row = self._row(hashed, at[0])
+            if rule.width_us:
+                counter = tuple.__new__(Counter, (cells[row + _FIRST], cells[row + _SECOND]))
+                cells[row + _FIRST], cells[row + _SECOND] = added(rule, counter, more, at)
+            elif rule.calendar:
+                begins = window_at(rule.window, self._zone, int(at[1]) // QUARTER_S)[0]
+                if cells[row + _FIRST] != begins:
+                    self._begin(row, begins)
+                cells[row + _SECOND] = max(0, cells[row + _SECOND] + more)
+            else:
+                cells[row + self._own] = max(0, cells[row + self._own] + more)
+
+    def places(self, hashed: int) -> int:
+        """Requests at once of a scope that has this number, those of this process left out."""
+        with self._lock:
+            row = self._row(hashed, 0)
+            return sum(self._cells[row + _CELLS : row + self._width]) - self._cells[row + self._own]
+
+    def _row(self, hashed: int, now_us: int) -> int:
         """Where the row of a scope begins, which is a new one if there is none. Called under the lock."""
-        cells, hashed, oldest = self._cells, _hash(scope), -1
+        cells, oldest = self._cells, -1
         for number in range(_NEARBY):
             row = _HEAD + (hashed + number) % self._rows * self._width
             if cells[row] == hashed:

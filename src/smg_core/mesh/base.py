@@ -61,6 +61,10 @@ class Membership(Protocol):
         """The other members that are there, suspected ones included."""
 
     @property
+    def refused(self) -> int:
+        """Messages that were sealed by no key that is known, or are of nobody."""
+
+    @property
     def place(self) -> str:
         """Where this member can be reached, for people and for seeds."""
 

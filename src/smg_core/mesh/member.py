@@ -65,6 +65,8 @@ class MeshMember:
         self._outgoing: deque[MeshSend] = deque(maxlen=_WAITING)
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
+        self._stir = asyncio.Event()
+        self._idle = False
         self.unsent = 0
 
     # ---------------------------------------------------------------------------------------------------------------- life
@@ -82,6 +84,7 @@ class MeshMember:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(join_s):
                         await self._synced.wait()
+                self._synced.set()
                 yield
             finally:
                 for task in tasks:
@@ -89,21 +92,39 @@ class MeshMember:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ticks(self) -> None:
+        """Look each period while there is something to say, and less often while there is not."""
+        loop, terms = asyncio.get_running_loop(), self.node.terms
+        pause = terms.period_s
         while True:
-            self.step()
-            await asyncio.sleep(self.node.terms.period_s)
+            pause = terms.period_s if self.step() else min(2 * pause, max(terms.idle_s, terms.period_s))
+            self._idle = pause > terms.period_s
+            timer = loop.call_later(pause, self._stir.set)
+            await self._stir.wait()
+            timer.cancel()
+            self._stir.clear()
 
-    def step(self) -> None:
-        """Say what is new, hear what has changed, and have sent what is to be sent. Called each period."""
+    def stir(self) -> None:
+        """Something is to be said: look now, unless that will be soon anyway."""
+        if self._idle:
+            self._idle = False
+            self._stir.set()
+
+    def step(self) -> bool:
+        """Say what is new, hear what has changed, and have sent what is to be sent. Whether there was anything to say, or
+        somebody is waited for."""
         now = self.clock.monotonic()
-        standing = self.node.standing(now)
+        standing, before = self.node.standing(now), self.node.replica.version
         for part in self.parts:
             part.stands(standing, now)
             part.tell(self.node, now)
+        said = self.node.replica.version > before or self.node.unheard
         self._post(self.node.tick(now))
         self._hand_on(now)
-        if self.seen and all(self._knows(name) for name in self.seen):
-            self._synced.set()
+        if not self._synced.is_set():
+            if self.seen and all(self._knows(name) for name in self.seen):
+                self._synced.set()
+            return True
+        return said
 
     def _knows(self, name: str) -> bool:
         writer = self.node.replica.latest(name)
@@ -133,6 +154,7 @@ class MeshMember:
             concerned = [each for each in changes if each.space in part.spaces]
             if concerned:
                 part.hear(concerned, now)
+                self.stir()  # somebody may wait for what is said to it
 
     # ----------------------------------------------------------------------------------------------------------------- ears
 

@@ -8,7 +8,7 @@ process, the state of the mesh.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Literal
 
@@ -33,15 +33,22 @@ from smg_core.mesh.state.counts import (
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, SideStanding
 
-__all__ = ["MeshCounters"]
+__all__ = [
+    "NEXT_ROUND_US",
+    "MeshCounters",
+    "is_places",
+    "lasts_s",
+    "part_of_round",
+    "shared_claims",
+    "window_of",
+]
 
 _PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
 """For how long a gateway's requests at once count without a word of it, and how often it says so."""
 _TOLD = 50
 """Counters that are told of in one period, those that wait longest first; for the others the round lasts longer."""
 
-
-_NEXT_ROUND_US = 200_000
+NEXT_ROUND_US = 200_000
 """After how long all have heard of what was taken, about."""
 
 
@@ -51,9 +58,15 @@ class _Own:
 
     rule: LimitRule
     number: int
-    now: MemberCount = attrs.field(factory=MemberCount)
+    charged: int = 0
+    refunded: int = 0
     last: MemberCount = attrs.field(factory=MemberCount)
     last_number: int = -1
+
+    @property
+    def now(self) -> MemberCount:
+        """The count in this window."""
+        return MemberCount(self.charged, self.refunded)
 
 
 @attrs.define(eq=False)
@@ -70,7 +83,8 @@ def _hashed(scope: str) -> bytes:
 
 
 class MeshCounters:
-    """Counters of one gateway of several. `held` counts here; `most` is how many scopes are told of. It is a part of the mesh."""
+    """Counters of one gateway of several. `held` counts here; `most` is how many scopes are told of. It is a part of the mesh;
+    `on_news`, which may be set, is called when there is something to tell after there was not."""
 
     spaces = frozenset({Space.COUNTER, Space.LOAD})
 
@@ -93,6 +107,7 @@ class MeshCounters:
         self._at = Instant(0, 0.0)
         self._again_at = float("-inf")
         self._heard_some = False
+        self.on_news: Callable[[], None] = lambda: None
         self.waits = 0
 
     # ------------------------------------------------------------------------------------------------------------ counting
@@ -112,7 +127,7 @@ class MeshCounters:
             for claim in shared:
                 if not self._has_part(claim, at):
                     self.waits += 1
-                    return LimitRefusal(claim, _NEXT_ROUND_US)
+                    return LimitRefusal(claim, NEXT_ROUND_US)
         refusal = self._held.claim(shared, at)
         if refusal is None:
             for claim in shared:
@@ -132,25 +147,17 @@ class MeshCounters:
 
     def _shared(self, claims: Sequence[LimitClaim]) -> Sequence[LimitClaim]:
         """The claims by the rules as they are on this side."""
-        here, whole = self._standing
-        if here >= whole or (self._partition == "majority" and self._standing.majority):
-            return claims
-        found = []
-        for each in claims:
-            rule = _part_of(each.rule, here, whole)
-            found.append(LimitClaim(rule, each.scope, min(each.cost, rule.capacity)))
-        return found
+        return shared_claims(claims, self._standing, self._partition)
 
     def _has_part(self, claim: LimitClaim, at: Instant) -> bool:
         """Whether this gateway may take so much before all have heard of what it took."""
         rule, now = claim.rule, self._rounds.get(claim.scope)
-        if now is None:
+        if now is None or not now.taken:
             [state] = self._held.look([claim])
-            left = fullness(rule, state, in_window(rule, at, self._zone) if rule.calendar else at).remaining
-            now = self._rounds[claim.scope] = _Round(left)
-        here, whole = self._standing
-        part = max(now.left // (2 * here), min(now.left, int(self._guard * rule.capacity / whole)))
-        return not now.taken or now.taken + claim.cost <= part
+            left = fullness(rule, state, in_window(rule, at, self._zone)).remaining
+            self._rounds[claim.scope] = _Round(left)
+            return True
+        return now.taken + claim.cost <= part_of_round(now.left, rule, self._standing, self._guard)
 
     def _begin(self, claim: LimitClaim, at: Instant) -> None:
         """A scope is asked for that was not before: what others have charged of it is charged here."""
@@ -177,9 +184,7 @@ class MeshCounters:
 
     def _number(self, rule: LimitRule, at: Instant) -> int:
         """The number of the window that a rule counts in."""
-        if rule.width_us:
-            return counter_window(int(at.wall_s * 1_000_000), rule.width_us)[0]
-        return window_at(rule.window, self._zone, int(at.wall_s) // QUARTER_S)[0] if rule.calendar else 0
+        return window_of(rule, self._zone, at.wall_s)
 
     def _add(self, rule: LimitRule, scope: str, more: int, at: Instant) -> None:
         """Others have charged so much more, or have given it back."""
@@ -187,20 +192,24 @@ class MeshCounters:
             self._held.put_right([LimitClaim(rule, scope, 0)], [more], at, at)
 
     def _charged(self, claim: LimitClaim, cost: int, at: Instant) -> None:
-        own, scope = self._own[claim.scope], claim.scope
+        scope = claim.scope
+        own = self._own[scope]
         self._turn(own, claim.rule, at)
-        own.now = MemberCount(own.now.charged + cost, own.now.refunded)
+        own.charged += cost
         self._own.move_to_end(scope)
+        if not self._dirty:
+            self.on_news()
         self._dirty[scope] = None
-        if scope in self._rounds:
-            self._rounds[scope].taken += cost
+        now = self._rounds.get(scope)
+        if now is not None:
+            now.taken += cost
 
     def _turn(self, own: _Own, rule: LimitRule, at: Instant) -> None:
         own.rule = rule
-        number = self._number(rule, at)
+        number = window_of(rule, self._zone, at[1])
         if number != own.number:
             own.last, own.last_number = own.now, own.number
-            own.now, own.number = MemberCount(), number
+            own.charged, own.refunded, own.number = 0, 0, number
 
     def _corrected(self, claim: LimitClaim, more: int, taken_at: Instant, at: Instant) -> None:
         own = self._own.get(claim.scope)
@@ -210,7 +219,7 @@ class MeshCounters:
         number = self._number(claim.rule, taken_at)
         up, down = max(0, more), max(0, -more)
         if number == own.number:
-            own.now = MemberCount(own.now.charged + up, own.now.refunded + down)
+            own.charged, own.refunded = own.charged + up, own.refunded + down
         elif number == own.last_number:
             own.last = MemberCount(own.last.charged + up, own.last.refunded + down)
         self._dirty[claim.scope] = None
@@ -242,31 +251,27 @@ class MeshCounters:
                 del self._rounds[scope]
         if now >= self._again_at:
             self._again_at = now + _PLACES_AGAIN_S
-            self._dirty |= {scope: None for scope, own in self._own.items() if _is_places(own.rule) and own.now.used}
+            self._dirty |= {scope: None for scope, own in self._own.items() if is_places(own.rule) and own.now.used}
 
     def _say(self, node: Node, scope: str, own: _Own, now: float) -> None:
         """Tell of one counter; what was taken of it is known to all once they know the version that this has."""
         hashed = _hashed(scope)
-        space = Space.LOAD if _is_places(own.rule) else Space.COUNTER
+        space = Space.LOAD if is_places(own.rule) else Space.COUNTER
         key = written_counter_key(CountedWindow(hashed, own.number))
-        node.put(space, key, written_count(own.now), self._lasts_s(own.rule, own.number), now)
+        node.put(space, key, written_count(own.now), lasts_s(own.rule, own.number, self._zone, self._at.wall_s), now)
         if own.last_number >= 0 and own.rule.width_us:
             key = written_counter_key(CountedWindow(hashed, own.last_number))
-            node.put(space, key, written_count(own.last), self._lasts_s(own.rule, own.last_number), now)
+            node.put(
+                space,
+                key,
+                written_count(own.last),
+                lasts_s(own.rule, own.last_number, self._zone, self._at.wall_s),
+                now,
+            )
         found = self._rounds.get(scope)
         if found is not None and not found.version:
             found.version = node.replica.version
             self._told.append((found.version, scope))
-
-    def _lasts_s(self, rule: LimitRule, number: int) -> float:
-        """For how long a count matters: to the end of the next window, of the calendar's own, or until the next word."""
-        if rule.width_us:
-            ends = (number + 2) * rule.width_us / 1_000_000
-        elif rule.calendar:
-            ends = window_at(rule.window, self._zone, int(self._at.wall_s) // QUARTER_S)[1] or float("inf")
-        else:
-            return _PLACES_LAST_S
-        return max(1.0, min(ends - self._at.wall_s, 32 * 86_400.0))
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
         """Others have charged something."""
@@ -296,7 +301,44 @@ class MeshCounters:
             self._add(own.rule, scope, used - before, self._at)
 
 
-def _is_places(rule: LimitRule) -> bool:
+def window_of(rule: LimitRule, zone: str, wall_s: float) -> int:
+    """The number of the window that a rule counts in at that time."""
+    if width := rule.width_us:
+        return int(wall_s * 1_000_000) // width  # as `counter_window` says, without its call: every claim asks it
+    return window_at(rule.window, zone, int(wall_s) // QUARTER_S)[0] if rule.calendar else 0
+
+
+def lasts_s(rule: LimitRule, number: int, zone: str, wall_s: float) -> float:
+    """For how long a count matters: to the end of the next window, of the calendar's own, or until the next word."""
+    if rule.width_us:
+        ends = (number + 2) * rule.width_us / 1_000_000
+    elif rule.calendar:
+        ends = window_at(rule.window, zone, int(wall_s) // QUARTER_S)[1] or float("inf")
+    else:
+        return _PLACES_LAST_S
+    return max(1.0, min(ends - wall_s, 32 * 86_400.0))
+
+
+def part_of_round(left: int, rule: LimitRule, standing: SideStanding, guard: float) -> int:
+    """How much of what is left a gateway may take before all have heard of it."""
+    return max(left // (2 * standing.here), min(left, int(guard * rule.capacity / standing.whole)))
+
+
+def shared_claims(
+    claims: Sequence[LimitClaim], standing: SideStanding, partition: Literal["majority", "strict"]
+) -> Sequence[LimitClaim]:
+    """The claims by the rules as they are on this side of a split."""
+    here, whole = standing
+    if here >= whole or (partition == "majority" and standing.majority):
+        return claims
+    found = []
+    for each in claims:
+        rule = _part_of(each.rule, here, whole)
+        found.append(LimitClaim(rule, each.scope, min(each.cost, rule.capacity)))
+    return found
+
+
+def is_places(rule: LimitRule) -> bool:
     """Whether a rule counts requests at once, which end when their gateway does."""
     return not rule.width_us and not rule.calendar
 

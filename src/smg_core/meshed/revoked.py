@@ -19,20 +19,25 @@ _MOST = 8192
 
 
 class RevokedPart:
-    """The keys that were revoked. `forget` is called with the id of each that another gateway names."""
+    """The keys that were revoked. `forget` is called with the id of each that another gateway names; `on_news`, which may be
+    set, when there is something to tell."""
 
     spaces = frozenset({Space.REVOKED})
 
     def __init__(self, forget: Callable[[str], None]) -> None:
         self._forget = forget
+        self.on_news: Callable[[], None] = lambda: None
         self._known: OrderedDict[str, None] = OrderedDict()
         self._dirty: OrderedDict[str, None] = OrderedDict()
 
     def note(self, id: str) -> None:
         """A key was revoked here."""
+        if id in self._known:
+            return
         self._known[id] = self._dirty[id] = None
         while len(self._known) > _MOST:
             self._known.popitem(last=False)
+        self.on_news()
 
     def stands(self, standing: SideStanding, now: float) -> None:
         """It makes no difference here how many there are."""

@@ -8,7 +8,7 @@ its own is told of where nobody but a member can read it. Above: the opening. Be
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import msgspec
@@ -41,7 +41,8 @@ _MOST = 4096
 
 
 class WorkersPart:
-    """The roster of one gateway in the mesh. `private`: nobody but members can read what is told."""
+    """The roster of one gateway in the mesh. `private`: nobody but members can read what is told. `on_news`, which may be
+    set, is called when there is something to tell."""
 
     spaces = frozenset({Space.ROSTER})
 
@@ -54,6 +55,7 @@ class WorkersPart:
         self._adopted: dict[str, bytes] = {}
         self._again_at = 0.0
         self._wake = asyncio.Event()
+        self.on_news: Callable[[], None] = lambda: None
         roster.on_change = self._changed
 
     @property
@@ -89,6 +91,7 @@ class WorkersPart:
             slot = slot_added(slot, self._name, stamp, record)
         self._slots[entry.name] = slot
         self._dirty[entry.name] = None
+        self.on_news()
 
     def tell(self, node: Node, now: float) -> None:
         """Say what has changed, and from time to time all."""

@@ -28,7 +28,7 @@ from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
-from smg_core.gateway.limits import shared_counters
+from smg_core.gateway.limits import LimitMemory
 from smg_core.identity.identity import unshared_keys
 from smg_core.machine.cpus import usable_cpus
 from smg_core.machine.memory import use_one_arena
@@ -143,8 +143,7 @@ def _run(
         observing = ProcessReports(config, shared, column, writer, source)
         gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
         if shared.limits is not None:
-            zone = config.limits.zone
-            gateway.limit_counters = partial(shared_counters, shared.limits, column, shared.processes, zone)
+            gateway.limit_memory = LimitMemory(shared.limits, column, shared.processes, shared.meshed)
         return _run_gateway(gateway, config, listeners, observing, channel, patience)
 
 

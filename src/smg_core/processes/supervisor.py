@@ -124,7 +124,7 @@ class Supervisor:
         for child in list(self._children.values()):
             # One that was being started when the signal came has not heard of it.
             self._tell(child.process)
-            child.process.join(self._run.config.server.drain_s + 5.0)
+            child.process.join(self._run.config.server.notice_s + self._run.config.server.drain_s + 5.0)
             if child.process.is_alive():
                 child.process.kill()
         self._relaying.close()

@@ -19,7 +19,7 @@ from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import Config
 from smg_core.gateway.gateway import Gateway
-from smg_core.gateway.limits import counters_block, forget_process
+from smg_core.gateway.limits import counters_block, forget_process, meshed_block
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.machine.loop_watch import LoopWatch
 from smg_core.observability.line_writer import LineWriter
@@ -49,7 +49,8 @@ def shared_numbers(
     )
     if processes == 1:
         return numbers
-    return attrs.evolve(numbers, limits=counters_block(config.limits.counters, processes))
+    limits = counters_block(config.limits.counters, processes)
+    return attrs.evolve(numbers, limits=limits, meshed=meshed_block(config) if limits is not None else None)
 
 
 def end_column(config: Config, shared: SharedNumbers, column: int) -> None:

@@ -44,6 +44,16 @@ def _unplanned(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("Cancel ")
 
 
+def _waiting_connection(listener: socket.socket) -> socket.socket | None:
+    """The next connection that waits to be taken, if one does."""
+    try:
+        taken, _ = listener.accept()
+    except OSError:
+        return None
+    taken.setblocking(False)
+    return taken
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn with our way of leaving, and the sweep over connections that wait. Starts and stops a gateway that was not
     started before."""
@@ -98,12 +108,17 @@ class HttpServer(uvicorn.Server):
         self._drain_seconds = settings.drain_s
         self._deadline: float | None = None
         self._retired_until: float | None = None
+        self._listeners: list[socket.socket] = []
+        self._plain = True
+        self._taking: list[asyncio.Task[None]] = []
         self.on_hangup: Callable[[], None] | None = None  # called with SIGHUP, where there is no supervisor
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's; a listener that speaks TLS, or that proxies pass connections to, is not left to the event loop."""
-        for each in sockets or ():
+        self._listeners = list(sockets or ())
+        for each in self._listeners:
             send_at_once(each)
+        self._plain = self._contexts is None and not self._proxied
         unix = any(each.family == socket.AF_UNIX for each in sockets or ())  # which uvloop takes from us one by one
         if sockets is None or (self._contexts is None and not self._proxied and not unix):
             await super().startup(sockets)
@@ -192,9 +207,32 @@ class HttpServer(uvicorn.Server):
         if self._deadline is not None:
             self.should_exit = self.force_exit = True
             return
+        notice, life = self._settings.server.notice_s, self._gateway.services.life
+        if notice and self._alone and not life.retiring:
+            life.retiring = True
+            self._retired_until = time.monotonic() + notice
+            log.info("leaving, with notice: %d request(s) in flight", self._gateway.in_flight)
+            self._leave_listeners()
+            return
         log.info("leaving: %d request(s) in flight", self._gateway.in_flight)
         self._gateway.drain()
         self._deadline = time.monotonic() + self._drain_seconds
+
+    def _leave_listeners(self) -> None:
+        """Take no more connections in any process, beginning with those that wait to be taken, which are served."""
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            while self._plain and (taken := _waiting_connection(listener)) is not None:
+                self._taking.append(loop.create_task(self._take(taken)))
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # else the system would go on for the others that have it
+        for server in self.servers:
+            server.close()
+        cast("Any", self.config.http_protocol_class).retiring = True
+
+    async def _take(self, taken: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: self._protocol(None), taken)
 
     async def main_loop(self) -> None:
         """uvicorn's loop; between two sweeps only `should_exit` is checked."""

@@ -7,7 +7,7 @@ the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose 
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -45,6 +45,8 @@ from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from smg_core.ledger.keeping import Ledger
     from smg_core.meshed.opening import GatewayMesh
 
@@ -65,7 +67,8 @@ class Life:
 class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows, `tools` runs
-    tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so."""
+    tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so; of several processes one
+    has it, and `mesh_seen` says in all of them how it is."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -83,6 +86,7 @@ class Running:
     virtual_keys: VirtualKeys | None = None
     ledger: "Ledger | None" = None
     mesh: "GatewayMesh | None" = None
+    mesh_seen: "Callable[[], Awaitable[dict[str, Any]]] | None" = None
 
 
 @attrs.frozen(eq=False)

@@ -245,6 +245,7 @@ class Breakers:
 
     def seconds_open(self, name: str, now: float) -> float:
         """For how much longer the breaker of a worker is open; 0 where it is not."""
+        self._look()  # another process may have opened it
         breaker = self._breakers.get(_key(name))
         if breaker is None or breaker.state != "open":
             return 0.0

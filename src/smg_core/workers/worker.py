@@ -395,6 +395,11 @@ class Worker:
             self._elsewhere, self._doubted, self._record = elsewhere, doubted, None
 
     @property
+    def elsewhere(self) -> tuple[int, bool]:
+        """What other gateways were last heard to say, as `told_of` takes it."""
+        return self._elsewhere, self._doubted
+
+    @property
     def in_flight(self) -> int:
         return self.board.total(self.row)
 

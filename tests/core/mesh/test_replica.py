@@ -122,7 +122,8 @@ def test_words_under_ones_own_name_are_told_and_not_taken() -> None:
     assert replica.take(foreign, 0.0).about_us == Writer("a", 9)
     replica.rise_above(9)
     assert replica.own == Writer("a", 10)
-    assert replica.content() == {Writer("a", 10): {EntryPlace(Space.LOAD, b"w"): (1, b"mine")}}
+    # Somebody here may wait until all know version 1: the words that are said anew have higher ones.
+    assert replica.content() == {Writer("a", 10): {EntryPlace(Space.LOAD, b"w"): (2, b"mine")}}
 
 
 @given(st.integers(1, 60), st.integers(64, 4000))

@@ -93,6 +93,13 @@ class GossipLink:
         return [_seen(name, member) for name, member in found if member is not None]
 
     @property
+    def refused(self) -> int:
+        if self._cluster is None:
+            return 0
+        stats = self._cluster.stats()
+        return stats.decrypt_failures + stats.decode_errors + stats.replays_dropped
+
+    @property
     def place(self) -> str:
         return self._cluster.local.addr if self._cluster is not None else self._terms.settings.bind
 

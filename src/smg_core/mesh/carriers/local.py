@@ -10,6 +10,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,8 @@ _PATH_BYTES = 104  # of a socket's path, on the systems that allow least
 _LARGEST = 64 << 10
 _ENDING = ".sock"
 _BEAT, _LEAVES, _DATA = b"b", b"l", b"d"
+_LOOKS_EACH = 4
+"""After so many beats the folder is looked into for others."""
 _AT_ONCE = 64
 """Messages that are read before others have their turn."""
 
@@ -145,15 +148,22 @@ class LocalLink:
                 self._ears.lost(name)
 
     async def _beat(self) -> None:
-        """Say that this member is there, to all whose sockets are in the folder, and look who is not any more."""
+        """Say that this member is there, and look who is not any more. Those that come greet all whose sockets are in the folder,
+        so that it need not be looked into each time."""
         terms, clock = self._terms, self._terms.clock
         hello = _BEAT + msgspec.msgpack.encode(_Hello(self._start, terms.formats, terms.version))
-        while self._heartbeats is not None:
+        for number in count():
+            if self._heartbeats is None:
+                return
             message = self._keys.marked(terms.name, hello)
-            for path in await asyncio.to_thread(self._others):
-                self._to(path.stem, message)
+            if number % _LOOKS_EACH:
+                names = [each.name for each in self.members]
+            else:
+                names = [path.stem for path in await asyncio.to_thread(self._others)]
+            for name in names:
+                self._to(name, message)
             self._heartbeats.look(clock.monotonic())
-            await asyncio.sleep(terms.settings.suspect_s / 3)
+            await asyncio.sleep(terms.settings.suspect_s / 2.5)
 
     def _others(self) -> list[Path]:
         found = sorted(path for path in self._folder.glob(f"*{_ENDING}") if path != self._path)

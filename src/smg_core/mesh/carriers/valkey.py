@@ -29,7 +29,7 @@ _LARGEST = 256 << 10
 _KEPT = 4096
 """Messages that the server keeps for those who have not read them; who misses more asks for it."""
 _READ = 256
-_BLOCK_MS = 1000
+_BLOCK_MS = 4000
 _CONNECT_S = 1.0
 _PAUSE_S = 0.5
 _FAULTS = (RedisError, OSError, asyncio.TimeoutError)
@@ -183,7 +183,7 @@ class ValkeyLink:
                     _log.warning("the server of the mesh does not answer (%s)", type(error).__name__)
                 self._lost = True
             self._heartbeats.look(self._terms.clock.monotonic())
-            await asyncio.sleep(self._settings.suspect_s / 3)
+            await asyncio.sleep(self._settings.suspect_s / 2.5)
 
     async def _beat(self, heartbeats: Heartbeats) -> None:
         terms = self._terms

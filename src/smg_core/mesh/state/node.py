@@ -45,11 +45,13 @@ _acks = msgspec.msgpack.Decoder(tuple[KnownLine, ...]).decode
 
 @attrs.frozen
 class NodeTerms:
-    """How often and how much is told: seconds between two looks at what has changed, between two words while nothing has, between
-    two digests, between two questions to one member, and between two sums; bytes in a second, of one message, and of one answer;
-    for how long a member that is gone without a word still counts as one of the whole."""
+    """How often and how much is told: seconds between two looks at what has changed, the same after a while in which nothing has,
+    between two words while nothing has (after a while as many as between two digests), between two digests, between two questions
+    to one member, and between two sums; bytes in a second, of one message, and of one answer; for how long a member that is gone
+    without a word still counts as one of the whole."""
 
     period_s: float = 0.1
+    idle_s: float = 0.4
     beat_s: float = 1.0
     sync_s: float = 5.0
     ask_s: float = 1.0
@@ -109,7 +111,8 @@ class Node:
         self._rng = rng
         self._lost: dict[str, float] = {}
         self._changes: list[MeshChange] = []
-        self._sent = 0
+        self._sent = self._said = 0
+        self._beat_s = terms.beat_s
         self._beat_at, self._sync_at, self._sums_at = now, now + terms.sync_s * rng.random(), now + terms.sums_s
         self._budget, self._budget_at = float(terms.bytes_s), now
 
@@ -165,7 +168,14 @@ class Node:
 
     def put(self, space: Space, key: bytes, value: bytes, lasts_s: float, now: float) -> bool:
         """Say something, which all are told at the next look. What is so already is said again only to be kept for longer."""
-        return self.replica.put(EntryPlace(space, key), value, lasts_s, now)
+        taken = self.replica.put(EntryPlace(space, key), value, lasts_s, now)
+        self._said = self.replica.version
+        return taken
+
+    @property
+    def unheard(self) -> bool:
+        """Whether somebody that is there does not know yet all that this member has said."""
+        return self.all_know < self._said
 
     @property
     def all_know(self) -> int:
@@ -188,7 +198,11 @@ class Node:
         self._budget_at = now
         sends: list[MeshSend] = []
         if self.replica.version > self._sent or now >= self._beat_at:
-            self._beat_at = now + self.terms.beat_s
+            news = self.replica.version > self._sent or self._beat_at < 0
+            self._beat_s = (
+                self.terms.beat_s if news else min(2 * self._beat_s, max(self.terms.beat_s, self.terms.sync_s))
+            )
+            self._beat_at = now + self._beat_s
             self._acknowledge(now)
             sends += self._news(now)
         if now >= self._sync_at:
@@ -277,6 +291,8 @@ class Node:
     def _delta(self, peer: Peer, delta: MeshDelta, now: float) -> Iterator[MeshSend]:
         taken = self.replica.take(delta, now)
         self._changes += taken.changes
+        if any(change.space != Space.ACKS for change in taken.changes):  # somebody waits until all know it
+            self._beat_at = min(self._beat_at, now + self.terms.beat_s)
         self._note_acks(taken)
         if taken.about_us is not None:
             self._rise(taken.about_us.epoch)

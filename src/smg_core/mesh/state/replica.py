@@ -80,10 +80,10 @@ class Replica:
 
     def rise_above(self, epoch: int) -> None:
         """Go on as the start after `epoch`: others know of words that this member has not said, or has said before it lost its
-        memory. All that it says now is said anew."""
+        memory. All that it says now is said anew, with versions above those that anybody here waits for."""
         before, known = self.own, self._known.pop(self.own)
         self.own = Writer(before.name, epoch + 1)
-        again = self._known[self.own] = Known()
+        again = self._known[self.own] = Known(known.version)
         self._latest[self.own.name] = self.own
         for place, entry in list(self._in_order(known).items()):
             self._drop(known, place)

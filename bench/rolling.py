@@ -1,0 +1,244 @@
+"""Restarts three gateways one after the other behind a plain TCP balancer, under many streams; counts what is lost.
+
+    python bench/rolling.py [--streams 1000] [--seconds 20]
+
+Three gateways in a gossip mesh, with one history in SQLite, each of one process. The balancer knows nothing of HTTP: it goes to
+the next gateway where it cannot connect. So many clients ask for one stream after the other, without trying anything again, while
+each gateway gets SIGTERM and is started anew at its places. One answer that is made in the background is followed all the while,
+by `starting_after`, at whichever gateway the balancer comes to. Prints how many streams ended as they should, what was lost, and
+how often the follower had to go on elsewhere.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+
+from smg_core.sse import SseReader
+
+__all__ = ["Balancer", "Fleet", "Followed", "Lost", "restarted_under_streams"]
+
+KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+NOTICE_S = 30
+"""Longer than two answers take: one that runs when a gateway is asked to leave, and the next on its connection."""
+READY_S = 120
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
+
+
+class Balancer:
+    """Passes connections on to the next of these ports that takes one."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports, self._turn = ports, itertools.count()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def __aenter__(self) -> "Balancer":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=4096)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = next(self._turn)
+        for number in range(len(self._ports)):
+            with contextlib.suppress(OSError):
+                port = self._ports[(first + number) % len(self._ports)]
+                there, back = await asyncio.open_connection("127.0.0.1", port)
+                await asyncio.gather(_copied(reader, back), _copied(there, writer))
+                return
+        writer.transport.abort()
+
+
+async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+    except OSError:
+        writer.transport.abort()
+
+
+@attrs.define(eq=False)
+class Fleet:
+    """Three gateways, which are started with these words for each."""
+
+    commands: list[list[str]]
+    ports: list[int]
+    stack: AsyncExitStack
+    running: dict[int, asyncio.subprocess.Process] = attrs.field(factory=dict)
+
+    async def start(self, number: int) -> None:
+        """Start one, and wait until it takes requests."""
+        process = await asyncio.create_subprocess_exec(*self.commands[number], stderr=asyncio.subprocess.DEVNULL)
+        self.running[number] = process
+        async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(READY_S):
+            while True:
+                with contextlib.suppress(httpx.TransportError):
+                    if (await client.get(f"http://127.0.0.1:{self.ports[number]}/health")).status_code == 200:
+                        return
+                await asyncio.sleep(0.05)
+
+    async def restart(self, number: int) -> None:
+        """Have one leave, and start it again once it has."""
+        process = self.running[number]
+        process.send_signal(signal.SIGTERM)
+        await process.wait()
+        await self.start(number)
+
+    async def end(self) -> None:
+        for process in self.running.values():
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def fleet(folder: Path, worker: str) -> AsyncIterator[Fleet]:
+    """Three gateways before one engine, with one history."""
+    ports, meshed = free_ports(3), free_ports(3)
+    commands = []
+    for number, port in enumerate(ports):
+        seeds = [f"127.0.0.1:{each}" for each in meshed if each != meshed[number]]
+        words = ["serve", "--worker", worker, "--port", str(port), "--history", f"sqlite:///{folder}/h.db"]
+        words += ["--server-notice-s", str(NOTICE_S), "--responses-lease-s", "5", "--responses-poll-s", "0.1"]
+        words += ["--mesh-kind", "gossip", "--mesh-name", f"g{number}", "--mesh-bind", f"127.0.0.1:{meshed[number]}"]
+        words += ["--mesh-keys", KEY, "--server-connections", "4000"]
+        words += [word for seed in seeds for word in ("--mesh-seeds", seed)]
+        commands.append([sys.executable, "-m", "smg_core", *words])
+    async with AsyncExitStack() as stack:
+        found = Fleet(commands, ports, stack)
+        stack.push_async_callback(found.end)
+        for number in range(3):
+            await found.start(number)
+        yield found
+
+
+@attrs.define
+class Lost:
+    """How many streams ended as they should, and what became of the others."""
+
+    right: int = 0
+    wrong: list[str] = attrs.field(factory=list)
+
+
+async def ask_on(client: httpx.AsyncClient, over: asyncio.Event, lost: Lost) -> None:
+    """Ask for one stream after the other."""
+    body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "stream": True, "max_tokens": 40}
+    while not over.is_set():
+        try:
+            async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+                data = await answer.aread()
+        except httpx.TransportError as error:
+            lost.wrong.append(repr(error))
+            continue
+        if answer.status_code == 200 and b'"finish_reason":"length"' in data and data.rstrip().endswith(b"[DONE]"):
+            lost.right += 1
+        else:
+            lost.wrong.append(f"{answer.status_code} {data[-200:]!r}")
+
+
+@attrs.define
+class Followed:
+    """An answer that is made in the background: its events in order, and how often another connection had to go on."""
+
+    events: list[dict[str, Any]] = attrs.field(factory=list)
+    resumed: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return bool(self.events) and self.events[-1]["type"] in ("response.completed", "response.failed", "error")
+
+    async def follow(self, client: httpx.AsyncClient) -> None:
+        """Follow it to its end, wherever the next connection leads."""
+        body = {"model": "sim", "input": "Tell me a long story.", "background": True, "stream": True}
+        await self._read(client.stream("POST", "/v1/responses", json=body))
+        while not self.ended:
+            self.resumed += 1
+            at = f"/v1/responses/{self.events[0]['response']['id']}"
+            after = {"stream": "true", "starting_after": str(self.events[-1]["sequence_number"])}
+            await self._read(client.stream("GET", at, params=after))
+
+    async def _read(self, stream: Any) -> None:
+        reader = SseReader()
+        with contextlib.suppress(httpx.TransportError):
+            async with stream as answer:
+                async for piece in answer.aiter_bytes():
+                    self.events += [json.loads(each.data) for each in reader.feed(piece) if each.data != "[DONE]"]
+
+
+async def restarted_under_streams(folder: Path, worker: str, streams: int, seconds: float) -> tuple[Lost, Followed]:
+    """What was lost while three gateways were restarted, one after the other, with so many streams."""
+    over, lost, followed = asyncio.Event(), Lost(), Followed()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=1.0)
+    async with fleet(folder, worker) as gateways, Balancer(gateways.ports) as balancer:
+        url = f"http://127.0.0.1:{balancer.port}"
+        async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False, limits=limits) as client:
+            asking = [asyncio.create_task(ask_on(client, over, lost)) for _ in range(streams)]
+            following = asyncio.create_task(followed.follow(client))
+            await asyncio.sleep(seconds)
+            for number in range(3):
+                await gateways.restart(number)
+            await asyncio.sleep(seconds)
+            over.set()
+            await asyncio.gather(*asking)
+            await following
+    return lost, followed
+
+
+async def measure(streams: int, seconds: float) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    [port] = free_ports(1)
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["simulate", "--listen", f"127.0.0.1:{port}", "--reply-tokens", "300", "--decode-rate", "8"]
+        engine = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "smg_core", *words, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            lost, followed = await restarted_under_streams(Path(folder), f"grpc://127.0.0.1:{port}", streams, seconds)
+        finally:
+            engine.kill()
+            await engine.wait()
+    print(f"{streams} streams at once: {lost.right} ended as they should, {len(lost.wrong)} did not")
+    print(*lost.wrong[:5], sep="\n")
+    numbers = [event["sequence_number"] for event in followed.events]
+    whole = numbers == list(range(len(numbers))) and followed.events[-1]["type"] == "response.completed"
+    print(f"an answer made in the background: {'whole' if whole else 'NOT whole'}, resumed {followed.resumed} times")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    args = parser.parse_args()
+    asyncio.run(measure(args.streams, args.seconds))
+
+
+if __name__ == "__main__":
+    main()
