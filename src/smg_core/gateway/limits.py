@@ -1,4 +1,4 @@
-"""Makes the limits of a gateway from its settings, and changes them while it runs (edge: reads the table of prices).
+"""Makes limits and queues of a gateway from its settings, and changes them while it runs (edge: reads the table of prices).
 
 A gateway without rules has none, and loads nothing of them. Above: the assembly. Below: limits, `serving.limiting`.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from smg_core.gateway.mesh import mesh_counters
+from smg_core.gateway.queueing import adopt_queueing
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
@@ -22,9 +23,10 @@ _NUMBER, _OF_A_COUNTER = 8, 8  # bytes of a number, and numbers of a counter bes
 
 
 def adopt_limits(services: Services, counters: "Callable[[], Counters] | None" = None) -> None:
-    """Go by the rules that the settings have now. `counters` makes what holds the counts; without it, this process does. Raises
-    ConfigError for rules and prices that are none."""
+    """Go by the rules that the settings have now, and by what they say of queues. `counters` makes what holds the counts; without
+    it, this process does. Raises ConfigError for rules and prices that are none."""
     services.live.limiting = _limiting(services, counters) if services.live.config.limits.rules else None
+    adopt_queueing(services)
 
 
 def _limiting(services: Services, counters: "Callable[[], Counters] | None") -> "Limiting":
