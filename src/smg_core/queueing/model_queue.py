@@ -120,8 +120,9 @@ class ModelQueue:
         if ticket.deadline <= now:
             return "deadline"
         requests, size = self._tenants.get(ticket.tenant, (0, 0))
-        share = bounds.tenant_share if ticket.tenant else 1.0
-        if requests >= max(1.0, share * bounds.requests) or (requests and size + ticket.size > share * bounds.size):
+        share = bounds.tenant_share
+        over = requests >= max(1.0, share * bounds.requests) or (requests and size + ticket.size > share * bounds.size)
+        if ticket.tenant and over:  # without authentication all have one tenant, which has no name
             return "tenant"
         ticket.place, wait = self.place(ticket, now)
         if self.capacity.slots and wait is not None and now + wait > ticket.expires:
