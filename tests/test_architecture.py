@@ -25,7 +25,10 @@ SRC = Path(__file__).parent.parent / "src"
 
 TIERS: tuple[str, ...] = (
     "extras settings version",
-    "smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records smg_parsers.json_text",
+    """
+        limit_moments smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records
+        smg_parsers.json_text
+    """,
     "smg_multimodal.configs smg_parsers.pieces",
     "smg_multimodal.pixels smg_multimodal.prompts smg_multimodal.recordings smg_parsers.values",
     "smg_multimodal.decoding smg_multimodal.tiles smg_parsers.grammars",
@@ -59,7 +62,7 @@ TIERS: tuple[str, ...] = (
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
-        engines.vendors.gemini engines.vendors.responses pipeline.fit routing smg_simulator.codecs
+        engines.vendors.gemini engines.vendors.responses pipeline.fit queueing routing smg_simulator.codecs
     """,
     "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds placement",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
@@ -123,6 +126,7 @@ LAZY_TABLES = frozenset(
             "gateway.limits",
             "gateway.mesh",
             "gateway.placement",
+            "gateway.queueing",
             "gateway.simulated",
             "mesh.carriers.rows",
             "models.loading",

@@ -532,7 +532,8 @@ CONSTANTS: dict[str, str] = {
     "apis.realtime.wire.relayed._LONGEST_EVENT_ID": FORMAT,
     "apis.realtime.wire.relayed._PUT_IN_FRONT": COST,
     **dict.fromkeys(
-        (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")), PACE
+        (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")),
+        PACE,
     ),
     "engines.realtime.engine._WELL_S": PACE,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
@@ -803,9 +804,38 @@ CONSTANTS |= {
         FORMAT,
     ),
 }
+CONSTANTS |= {
+    "queueing.bands.MOST_WEIGHT": TYPED,
+    "queueing.capacity._KV_SHARE": "how full a model is thought to be; it decides who waits, and refuses nobody",
+    "queueing.capacity._QUEUED": "how full a model is thought to be; it decides who waits, and refuses nobody",
+    "queueing.capacity._STEP": "how full a model is thought to be; it decides who waits, and refuses nobody",
+    "queueing.fair_order._BEHIND_S": "how far sessions of one tenant go apart; it decides who is first, and refuses nobody",
+    "queueing.fair_order._SPARE": PACE,
+    "queueing.model_queue._KNOWN_S": "over how long a rate is measured by which waits are told",
+    "queueing.model_queue._LOOKED_AT": PACE,
+    "queueing.model_queue._QUICK": "which part of queue.wait_s the first bands have; documented with the setting",
+    "queueing.model_queue._RATE_S": "over how long a rate is measured by which waits are told",
+    "queueing.model_queue._SPARE": PACE,
+    "queueing.waiting._CACHED_WEIGHT": COST,
+    "queueing.waiting._LATE_S": "how full a model is thought to be; it decides who waits, and refuses nobody",
+    "queueing.waiting._LONGEST_PROMPT": COST,
+    "queueing.waiting._LONGEST_RETRY_S": "the longest wait that libraries of clients obey",
+    "queueing.waiting._MEMORY_TICKS": PACE,
+    "queueing.waiting._MOST_MS": TYPED,
+    "queueing.waiting._OUTPUT_WEIGHT": COST,
+    "queueing.waiting._SAMPLED_TICKS": PACE,
+    "queueing.waiting._TICK_S": PACE,
+}
 
 DEFAULTS: dict[str, str] = {
     "admin.answers.respond_json.status": FORMAT,
+    **dict.fromkeys(
+        (f"queueing.capacity.__init__.{name}" for name in ("start", "least", "most")),
+        "the limit of an engine that says none; workers.most_in_flight comes before it",
+    ),
+    "queueing.fair_order.__init__.remembered": COST,
+    "queueing.model_queue.__init__.weight_of": "weights are handed in; alone, all weigh the same",
+    "queueing.model_queue._has_room.freed": "nothing is freed",
     "admin.roster._show.status": FORMAT,
     **dict.fromkeys(
         (f"engines.handover.{name}.process" for name in ("room_of", "hand_over_of", "encoded_items")),

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from smg_core.limit_moments import BudgetLow, QueueLeft
+
 __all__ = [
     "AttemptEnded",
     "BreakerChanged",
-    "BudgetLow",
     "EncodeDone",
     "ExchangeEnded",
     "FellBack",
@@ -403,13 +404,6 @@ class TracesDropped(Struct, frozen=True):
     why: str
 
 
-class BudgetLow(Struct, frozen=True):
-    """So large a share of a budget (`limits.warn_at`) is spent as was not before in its window. `rule` is its line."""
-
-    rule: str
-    tenant: str
-
-
 class SettlementsDropped(Struct, frozen=True):
     """What so many requests took is not counted by the limits: their store was away for too long."""
 
@@ -536,6 +530,7 @@ Moment = (
     | LedgerDropped
     | SettlementsDropped
     | BudgetLow
+    | QueueLeft
 )
 
 

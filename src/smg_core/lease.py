@@ -3,6 +3,7 @@
 Pure counting. Above: `serving.admission` makes one for each request that is admitted, the exchange of the request carries it.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 import attrs
@@ -11,7 +12,7 @@ from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.request import Caller
 
-__all__ = ["AdmittedKind", "Charge", "HasUsage", "LedgerEntry", "Population", "RequestLease"]
+__all__ = ["AdmittedKind", "Charge", "HasUsage", "LedgerEntry", "ModelPlace", "Population", "RequestLease"]
 
 AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
 """What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
@@ -47,11 +48,23 @@ class Charge(LedgerEntry, Protocol):
         """Charge what comes of an answer beyond what is reserved, while it comes."""
 
 
+class ModelPlace(LedgerEntry, Protocol):
+    """A request's place before its model, and at its workers, which it has until it is settled."""
+
+    @property
+    def stopped(self) -> SmgError | None:
+        """Why it was cancelled, if for others that wait."""
+
+    async def driven(self, begin: Callable[[], Awaitable[object]]) -> None:
+        """Drive the request to its end, as `begin` does; anew where it was stopped for others."""
+
+
 class RequestLease:
     """One admitted request: it counts as in flight until `release`. `weight` is the bytes of its body. `charge` is what it was
-    charged, where there are limits; `entry` is that in the ledger, where there is one."""
+    charged, where there are limits; `entry` is that in the ledger, where there is one; `place` is the one before its model, where
+    there are queues."""
 
-    __slots__ = ("_among", "caller", "charge", "entry", "kind", "weight")
+    __slots__ = ("_among", "caller", "charge", "entry", "kind", "place", "weight")
 
     def __init__(self, among: Population, caller: Caller, kind: AdmittedKind, weight: int) -> None:
         among.requests += 1
@@ -59,6 +72,7 @@ class RequestLease:
         self.caller, self.kind, self.weight = caller, kind, weight
         self.charge: Charge | None = None
         self.entry: LedgerEntry | None = None
+        self.place: ModelPlace | None = None
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """What the request has used, once that is known, and what it has failed with. Only the first call counts."""
@@ -67,6 +81,9 @@ class RequestLease:
             charge.settle(usage, failure)
         if entry is not None:
             entry.settle(usage, failure)
+        if self.place is not None:
+            self.place.settle(usage, failure)
+            self.place = None
 
     def release(self) -> None:
         """The request has ended, or goes on as something that is admitted for itself. What is not settled is so without usage.
@@ -74,5 +91,5 @@ class RequestLease:
         among, self._among = self._among, None
         if among is not None:
             among.requests -= 1
-            if self.charge is not None or self.entry is not None:
+            if self.charge is not None or self.entry is not None or self.place is not None:
                 self.settle(None)

@@ -13,7 +13,7 @@ from tests.gateway.test_limits_held import ACME, SIMULATOR, by_bearer, fullness,
 
 from smg_core.app.app import App
 from smg_core.app.inprocess import async_client
-from smg_core.hooks import BudgetLow
+from smg_core.limit_moments import BudgetLow
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters

@@ -26,8 +26,8 @@ async def main():
             print(answer.status_code)
 
 asyncio.run(main())
-rooms = ("smg_core.limits", "smg_core.ledger.", "smg_core.serving.limiting", "smg_core.serving.accounting")
-print(*(name for name in sys.modules if name.startswith(rooms) and name != "smg_core.ledger.settings"))
+rooms = ("smg_core.limits", "smg_core.ledger.", "smg_core.queueing.", "smg_core.serving.limiting", "smg_core.serving.accounting")
+print(*(name for name in sys.modules if name.startswith(rooms) and name not in ("smg_core.ledger.settings", "smg_core.queueing.settings")))
 """
 
 

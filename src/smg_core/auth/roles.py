@@ -33,6 +33,8 @@ GENERAL_PERMISSIONS: Mapping[str, str] = {
     "explain": "The header x-smg-explain",
     "parser": "The header x-smg-parser",
     "priority": "A priority other than 0. No HTTP API takes one: for requests that are made or changed in Python",
+    "queue.system": "The first band of the queue before a model (docs/queueing.md)",
+    "queue.interactive": "The second band of that queue; without it requests are standard",
     "admin.decisions": "Which engine got a request, and why",
     "admin.health": "The health of this gateway and its processes",
     "admin.workers": "Engines behind this gateway: adding, changing, draining and removing them, their load, caches, profiles",
@@ -51,7 +53,7 @@ HEADERS: Mapping[str, str] = {"x-smg-explain": "explain", "x-smg-parser": "parse
 
 USER = "user"
 """The role of callers that name none."""
-_TRUSTED = frozenset({"explain", "parser", "priority"})
+_TRUSTED = frozenset({"explain", "parser", "priority", "queue.system", "queue.interactive"})
 _ADMIN = "admin."
 _MODEL = "model:"
 _TOOL = "tool:"

@@ -165,10 +165,7 @@ class BackgroundRun(Generic[D]):
         failure: SmgError | None = None
         self._enter(generation, trace)
         try:
-            if services.live.limiting is not None:
-                waiting = services.live.limiting.resume(generation, self._lease, trace, answer)
-                if waiting is not None:
-                    await waiting
+            await self._its_turn(generation, trace, answer)
             terms = Terms(
                 answer,
                 services.live.config.routing,
@@ -211,6 +208,20 @@ class BackgroundRun(Generic[D]):
             if services.tracing is not None and traced is not None:
                 services.tracing.tracer.end(traced)
         return True
+
+    async def _its_turn(self, request: GenerationRequest, trace: Trace, answer: Answer) -> None:
+        """Reserve what the response may take of its limits, and wait before the model until it is its turn. Raises what it is
+        refused for."""
+        live = self._services.live
+        if live.limiting is not None:
+            waiting = live.limiting.resume(request, self._lease, trace, answer)
+            if waiting is not None:
+                await waiting
+        if live.queueing is not None:
+            self._lease.weight = request.size
+            waiting = live.queueing.begin_generation(request, 1, self._lease, trace)
+            if waiting is not None:
+                await waiting
 
     def _enter(self, request: GenerationRequest, trace: Trace) -> None:
         """Make the entry of the response in the ledger, where there is one: of the time at which it was asked for."""

@@ -13,7 +13,7 @@ from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.config.config import Config
 from smg_core.config.ledger import ledger_problems
-from smg_core.config.limits import limit_problems
+from smg_core.config.limits import limit_problems, queue_problems
 from smg_core.config.placement import placement_problems
 from smg_core.discovery.names import dns_name, server_address
 from smg_core.discovery.pods import model_reader
@@ -45,6 +45,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems += [*_history(config.history), *_auth(config.auth, permissions)]
     problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     problems += limit_problems(config.limits, config.server.processes)
+    problems += queue_problems(config.queue)
     problems += ledger_problems(config.ledger, config.history, config.server.processes)
     problems += placement_problems(config.routing.placement)
     problems += _mesh(config)

@@ -42,6 +42,7 @@ from smg_core.mesh.settings import MeshConfig
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
+from smg_core.queueing.settings import QueueConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.tls.settings import TlsConfig
@@ -101,6 +102,7 @@ class Config:
     disaggregation: DisaggregationConfig = attrs.field(factory=DisaggregationConfig)
     pooling: PoolingConfig = attrs.field(factory=PoolingConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
+    queue: QueueConfig = attrs.field(factory=QueueConfig)
     mesh: MeshConfig = attrs.field(factory=MeshConfig)
     ledger: LedgerConfig = attrs.field(factory=LedgerConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)

@@ -1,11 +1,13 @@
-"""Says what is wrong with the rules of limits in a configuration; loads what reads them only where there are any."""
+"""Says what is wrong with limits and queues in a configuration; loads what reads them only where there are any."""
 
 import sys
 from collections.abc import Iterator
 
+from smg_core.queueing.settings import QueueConfig
+from smg_core.settings import ConfigError
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["limit_problems"]
+__all__ = ["limit_problems", "queue_problems"]
 
 
 def limit_problems(limits: LimitsConfig, processes: int) -> Iterator[str]:
@@ -31,3 +33,15 @@ def limit_problems(limits: LimitsConfig, processes: int) -> Iterator[str]:
         ZoneInfo(limits.zone)
     except (ValueError, OSError, KeyError):
         yield f"limits.zone: {limits.zone!r} is no time zone that is known here"
+
+
+def queue_problems(queue: QueueConfig) -> Iterator[str]:
+    """Every problem of the queues before models, each beginning with its setting's path."""
+    if not queue.weights:
+        return
+    from smg_core.queueing.bands import weights_in
+
+    try:
+        weights_in(queue.weights)
+    except ConfigError as error:
+        yield str(error)

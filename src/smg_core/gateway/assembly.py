@@ -35,6 +35,7 @@ from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
 from smg_core.gateway.mesh import meshed
 from smg_core.gateway.placement import adopt_placement
+from smg_core.gateway.queueing import end_queueing
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.hooks import Observer, SilentObserver, fan_out
@@ -473,6 +474,7 @@ class Assembly:
         for worker in list(services.registry):
             services.registry.signal(worker, "removed", alone=True)
             running.onboarding.left(worker)
+        end_queueing(services)
         await self._stack.aclose()
         services.models.clear()
         if life.retiring:  # what succeeded it is no concern of one that is started again

@@ -1,4 +1,4 @@
-"""Makes the limits of a gateway from its settings, and changes them while it runs (edge: reads the table of prices).
+"""Makes limits and queues of a gateway from its settings, and changes them while it runs (edge: reads the table of prices).
 
 A gateway without rules has none, and loads nothing of them. Above: the assembly. Below: limits, `serving.limiting`.
 """
@@ -13,6 +13,7 @@ from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.extras import missing
 from smg_core.gateway.mesh import counters_told, mesh_counters
+from smg_core.gateway.queueing import adopt_queueing
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
@@ -28,9 +29,10 @@ _NUMBER, _OF_A_COUNTER = 8, 8  # bytes of a number, and numbers of a counter bes
 
 
 def adopt_limits(services: Services, memory: "LimitMemory | None" = None) -> None:
-    """Go by the rules that the settings have now. `memory` is shared with other processes; without it, this one counts alone.
-    Raises ConfigError for rules and prices that are none."""
+    """Go by the rules that the settings have now, and by what they say of queues. `memory` is shared with other processes;
+    without it, this one counts alone. Raises ConfigError for rules and prices that are none."""
     services.live.limiting = _limiting(services, memory) if services.live.config.limits.rules else None
+    adopt_queueing(services)
 
 
 def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":

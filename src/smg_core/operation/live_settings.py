@@ -79,6 +79,13 @@ LIVE: Mapping[str, str] = {
         f"limits.{name}": REQUESTS
         for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers", "warn_at")
     },
+    **{
+        f"queue.{name}": REQUESTS
+        for name in (
+            *("enabled", "weights", "wait_s", "absent_s", "requests", "bytes", "tenant_share", "preempt"),
+            "strain_bytes",
+        )
+    },
     "limits.retry_after_s": REQUESTS,
     **{
         f"limits.{name}": REQUESTS

@@ -6,6 +6,7 @@ the app's route table. Below: the gateway's driver.
 
 import asyncio
 import copy
+import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -109,6 +110,8 @@ class Inference(Generic[D]):
             if exchange.plugged or services.live.limiting is not None or services.live.accounting is not None:
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
+            if services.live.queueing is not None:
+                await self._its_turn(exchange, decoded, trace, timeouts)
             if (memory := self._api.memory) is not None and memory.concerns(decoded):
                 exchange.watch()
                 try:
@@ -203,6 +206,26 @@ class Inference(Generic[D]):
                 await waiting
         return decoded
 
+    async def _its_turn(self, exchange: Exchange, decoded: D, trace: Trace, timeouts: Timeouts) -> None:
+        """Wait before the model of the request until it is its turn; one that is answered in the background waits there. Raises
+        what it is refused for."""
+        queueing, lease, generation = self._services.live.queueing, exchange.lease, decoded.generation
+        if queueing is None or lease is None or (self._detach is not None and generation.background):
+            return
+        waiting = queueing.begin_generation(
+            generation,
+            1 if self._api.parts is None else self._api.parts.count(decoded),
+            lease,
+            trace,
+            headers=exchange.headers,
+            always=exchange.always,
+            deadline=math.inf if timeouts.request is None else trace.started + timeouts.request,
+            started=lambda: exchange.started,
+        )
+        if waiting is not None:
+            with exchange.watched():
+                await waiting
+
     async def _remember(
         self, memory: Memory[D], exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None
     ) -> None:
@@ -240,7 +263,11 @@ class Inference(Generic[D]):
         )
         try:
             try:
-                await services.running.driver.drive(self._api.flow(decoded, terms), run)
+                place = None if exchange.lease is None else exchange.lease.place
+                if place is None:
+                    await services.running.driver.drive(self._api.flow(decoded, terms), run)
+                else:
+                    await place.driven(lambda: services.running.driver.drive(self._api.flow(decoded, terms), run))
             except SmgError as error:
                 if error.status == 503 and error.retry_after is None:
                     error.retry_after = services.admission.retry_after
@@ -270,7 +297,10 @@ class Inference(Generic[D]):
     def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
         if exchange.gone:
             return ClientGone("The client left before its answer was complete.")
-        return self._services.admission.shut_down() if self._services.admission.draining else None
+        if self._services.admission.draining:
+            return self._services.admission.shut_down()
+        place = None if exchange.lease is None else exchange.lease.place
+        return None if place is None else place.stopped
 
     async def _admit(self, exchange: Exchange) -> D:
         services = self._services

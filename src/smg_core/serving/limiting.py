@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import ClientGone, QuotaExceeded, RateLimited, RequestLimitReached, SmgError, TokenLimitReached
 from smg_core.events import Usage
-from smg_core.hooks import BudgetLow
 from smg_core.lease import HasUsage, RequestLease
+from smg_core.limit_moments import BudgetLow
 from smg_core.limits.counters import NEVER, Counter, Fullness, Instant, fullness, taken
 from smg_core.limits.decision import LimitClaim, LimitRefusal, in_window
 from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used

@@ -13,6 +13,7 @@ from smg_core.wire.settings import LimitsConfig
 
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
+    from smg_core.queueing.queues import ModelQueues
     from smg_core.serving.accounting import Accounting
     from smg_core.serving.limiting import Limiting
 
@@ -22,7 +23,8 @@ __all__ = ["Live"]
 class Live:
     """The settings of now and what is made of them; `models` are those that are served, which change too. `limiting` are the
     limits of requests, tokens and money, where there are any; `accounting` makes the entries of the ledger,
-    where one is kept; `placement` has the rules by which workers are narrowed by their labels."""
+    where one is kept; `placement` has the rules by which workers are narrowed by their labels, `queueing` are the queues before
+    the models, where there are some."""
 
     def __init__(self, config: Config, models: dict[str, ServedModel]) -> None:
         self._models = models
@@ -34,6 +36,7 @@ class Live:
         self.limiting: Limiting | None = None
         self.accounting: Accounting | None = None
         self.placement: Placing | None = None
+        self.queueing: ModelQueues | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:

@@ -17,6 +17,7 @@ from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.hooks import RequestStarted
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
+from smg_core.lease import RequestLease
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.flow.timeouts import Timeouts
 from smg_core.pipeline.pooled.gathering import Pooled, PoolTerms
@@ -63,11 +64,8 @@ class PoolInference(Generic[D]):
             if services.live.accounting is not None and exchange.lease is not None:
                 lease, asked, name = exchange.lease, decoded.request, self._api.name
                 lease.entry = services.live.accounting.entry(lease, trace, name, asked.model, lease.caller, asked.user)
-            if services.live.limiting is not None and exchange.lease is not None:
-                limiting, lease = services.live.limiting, exchange.lease
-                waiting = limiting.begin_pooled(decoded.request, lease, trace, exchange.always)
-                if waiting is not None:
-                    await waiting
+            if exchange.lease is not None:
+                await self._charge(exchange, exchange.lease, decoded, trace)
             pooled, failure = await self._answer(exchange, decoded, trace)
             over = failure is None
         except SmgError as error:
@@ -95,6 +93,20 @@ class PoolInference(Generic[D]):
     def id_prefix(self) -> str:
         """How the ids of its requests begin."""
         return self._api.prefix
+
+    async def _charge(self, exchange: Exchange, lease: RequestLease, decoded: D, trace: Trace) -> None:
+        """Reserve what the request may take of its limits, and wait before its model until it is its turn. Raises what it is
+        refused for."""
+        live, asked, always = self._services.live, decoded.request, exchange.always
+        if live.limiting is not None:
+            waiting = live.limiting.begin_pooled(asked, lease, trace, always)
+            if waiting is not None:
+                await waiting
+        if live.queueing is not None:
+            waiting = live.queueing.begin_pooled(asked, lease, trace, exchange.headers, always)
+            if waiting is not None:
+                with exchange.watched():
+                    await waiting
 
     async def _admit(self, exchange: Exchange) -> D:
         services = self._services

@@ -3,7 +3,8 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import BudgetLow, LedgerDropped, SettlementsDropped, TracesDropped
+from smg_core.hooks import LedgerDropped, SettlementsDropped, TracesDropped
+from smg_core.limit_moments import BudgetLow
 from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["LOST"]

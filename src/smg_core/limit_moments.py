@@ -1,0 +1,24 @@
+"""What happens at limits and in the queues before models: those moments of `hooks` that tell of it. Records; pure."""
+
+from msgspec import Struct
+
+__all__ = ["BudgetLow", "QueueLeft"]
+
+
+class BudgetLow(Struct, frozen=True):
+    """So large a share of a budget (`limits.warn_at`) is spent as was not before in its window. `rule` is its line."""
+
+    rule: str
+    tenant: str
+
+
+class QueueLeft(Struct, frozen=True):
+    """A request that waited before `model` in `band` for `seconds` waits no longer, or did not come to wait; so many of the band
+    are `waiting` now. `outcome` is "went" (to a worker), "left" (its client did), "stopped" (for a request of a higher band), or
+    why it was refused; "" where nobody left and only the number has changed."""
+
+    model: str
+    band: str
+    outcome: str
+    seconds: float
+    waiting: int

@@ -1,0 +1,275 @@
+"""Requests wait before a model whose workers are full: in which order, who is refused and how, and what leaves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.test_idempotency import CLASSIFIER, body_of
+
+from smg_core import Config, Gateway
+from smg_core.auth.settings import AuthConfig
+from smg_core.limit_moments import QueueLeft
+from smg_core.queueing.bands import weights_in
+from smg_core.queueing.settings import QueueConfig
+from smg_core.queueing.waiting import Queueing
+from smg_core.settings import ConfigError
+from smg_core.workers.settings import WorkersConfig
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+
+pytestmark = pytest.mark.anyio
+
+QUICK = SimulatorConfig(seed=1, reply_tokens=4)
+SLOW = SimulatorConfig(seed=1, reply_tokens=2000, timing=Timing(decode_rate=200))
+FROZEN = SimulatorConfig(seed=1, reply_tokens=4, timing=Timing(prefill_rate=0.001))
+POOLS = SimulatorConfig(generation_model=False, embedding_size=8)
+
+
+def config(slots: int = 1, auth: AuthConfig | None = None, dialect: str = "vllm", **settings: Any) -> Config:
+    return Config(
+        queue=QueueConfig(enabled=True, **settings),
+        workers=WorkersConfig(most_in_flight=slots, dialect=dialect),
+        auth=auth or AuthConfig(),
+    )
+
+
+def queues(house: House) -> Queueing:
+    found = house.gateway.services.live.queueing
+    assert isinstance(found, Queueing)
+    return found
+
+
+def waiting(house: House) -> int:
+    return sum(each.queue.waiting for each in queues(house)._known.values())
+
+
+def outcomes(house: House) -> list[tuple[str, str]]:
+    return [(each.band, each.outcome) for each in house.observer.of(QueueLeft) if each.outcome]
+
+
+@asynccontextmanager
+async def holding(house: House, **headers: str) -> AsyncIterator[None]:
+    """A request that is at work at an engine meanwhile, and is left then."""
+    running = sum(each.queue.running for each in queues(house)._known.values())
+    task = asyncio.create_task(house.http.post(CHAT, json=body(), headers=headers))
+    await eventually(lambda: sum(each.queue.running for each in queues(house)._known.values()) > running)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_request_waits_while_the_workers_are_full_and_says_its_place_and_its_wait() -> None:
+    async with over_http(SLOW, config=config()) as house:
+        async with holding(house):
+            second = asyncio.create_task(house.chat(max_tokens=1))
+            await eventually(lambda: waiting(house) == 1)
+        answer = await second
+
+        assert answer.status_code == 200
+        assert answer.headers["x-smg-queue-place"] == "1"
+        assert int(answer.headers["x-smg-queue-wait-ms"]) >= 0
+        assert outcomes(house) == [("standard", "went")]
+        await settled(house)
+        plain = await house.chat(max_tokens=1)
+        assert plain.status_code == 200
+        assert "x-smg-queue-place" not in plain.headers
+
+
+async def test_bands_go_in_their_order_and_a_client_that_leaves_frees_its_place_at_once() -> None:
+    async with over_http(SLOW, config=config()) as house:
+        done: list[str] = []
+
+        async def ask(band: str) -> None:
+            answer = await house.http.post(CHAT, json=body(max_tokens=1), headers={"x-smg-priority": band})
+            done.append(band if answer.status_code == 200 else str(answer.status_code))
+
+        async with holding(house):
+            tasks: list[asyncio.Task[None]] = []
+            for count, band in enumerate(("batch", "standard", "interactive", "system"), 1):
+                tasks.append(asyncio.create_task(ask(band)))
+                await eventually(lambda count=count: waiting(house) == count)  # type: ignore[misc]
+            tasks[1].cancel()
+            await eventually(lambda: waiting(house) == 3)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert done == ["system", "interactive", "batch"]
+        assert ("standard", "left") in outcomes(house)
+        await settled(house)
+
+
+async def test_a_key_is_in_the_band_of_its_role_which_a_request_lowers_and_never_raises() -> None:
+    auth = AuthConfig(
+        keys=("key-of-the-app-one tenant=a role=app", "key-of-tenant-two tenant=b"),
+        roles=("app=chat models queue.interactive",),
+    )
+    async with in_process(SLOW, config=config(auth=auth, wait_s=0.01)) as house:
+        one, two = {"authorization": "Bearer key-of-the-app-one"}, {"authorization": "Bearer key-of-tenant-two"}
+        async with holding(house, **one):
+            for key, asked in ((one, ""), (one, "system"), (one, "batch"), (two, ""), (two, "interactive")):
+                headers = {**key, **({"x-smg-priority": asked} if asked else {})}
+                assert (await house.http.post(CHAT, json=body(), headers=headers)).status_code == 503
+            wrong = await house.http.post(CHAT, json=body(), headers={**one, "x-smg-priority": "first"})
+        assert wrong.status_code == 400
+        assert wrong.json()["error"]["param"] == "x-smg-priority"
+        assert [band for band, _ in outcomes(house)] == ["interactive", "interactive", "batch", "standard", "standard"]
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "x", "9" * 40, "²", ""])
+async def test_a_deadline_that_is_none_is_refused_by_name(value: str) -> None:
+    async with in_process(QUICK, config=config()) as house:
+        answer = await house.http.post(CHAT, json=body(), headers=[(b"x-smg-deadline-ms", value.encode("latin-1"))])
+    assert answer.status_code == 400
+    assert "x-smg-deadline-ms" in answer.text
+
+
+async def test_a_request_whose_deadline_passes_in_the_queue_is_told_so() -> None:
+    async with in_process(SLOW, config=config()) as house:
+        async with holding(house):
+            answer = await house.http.post(CHAT, json=body(), headers={"x-smg-deadline-ms": "20"})
+        assert answer.status_code == 504
+        assert outcomes(house) == [("standard", "deadline")]
+
+
+ENVELOPES = {
+    "/v1/chat/completions": (503, "type", "server_error"),
+    "/v1/completions": (503, "type", "server_error"),
+    "/v1/messages": (529, "type", "overloaded_error"),
+    "/v1/responses": (503, "code", "server_is_overloaded"),
+    "/v1beta/models/sim:generateContent": (503, "status", "UNAVAILABLE"),
+}
+
+
+@pytest.mark.parametrize("path", ENVELOPES)
+async def test_a_full_queue_refuses_in_the_envelope_of_each_api_with_when_to_come_again(path: str) -> None:
+    status, member, word = ENVELOPES[path]
+    async with over_http(SLOW, config=config(requests=1)) as house:
+        async with holding(house):
+            other = asyncio.create_task(house.chat(max_tokens=1))
+            await eventually(lambda: waiting(house) == 1)
+            answer = await house.http.post(path, json=body_of(path.replace("models/sim", "models/{model:path}")))
+            assert (answer.status_code, answer.json()["error"][member]) == (status, word)
+            assert int(answer.headers["retry-after"]) >= 1
+            assert answer.headers["x-smg-queue-place"] == "2"
+        assert (await other).status_code == 200
+        await settled(house)
+
+
+ASKED = ("chat", "completions", "generate", "responses", "interactions", "messages", "generate_content", "embeddings")
+NOT_ASKED = (":countTokens", "/count_tokens", "/input_tokens", "/cancel", "{id}")
+
+
+@pytest.mark.parametrize("simulator", [QUICK, POOLS, CLASSIFIER], ids=["generates", "pools", "classifies"])
+async def test_every_route_that_reaches_an_engine_has_a_place_before_its_model_and_gives_it_back(
+    simulator: SimulatorConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialect = "neutral" if simulator is CLASSIFIER else "vllm"
+    async with in_process(simulator, config=config(4, dialect=dialect)) as house:
+        entered: list[object] = []
+        real = Queueing._enter
+
+        def enter(*arguments: Any) -> Any:
+            entered.append(arguments[1])
+            return real(*arguments)
+
+        monkeypatch.setattr(Queueing, "_enter", enter)
+        answered = 0
+        for route in house.gateway.asgi().routes:
+            pattern = route.pattern
+            if route.method not in ("POST", "PUT") or route.target.needs not in ASKED or pattern.endswith(NOT_ASKED):
+                continue
+            path = pattern.replace("{model:path}", "sim").replace("{publisher}", "google")
+            path = path.replace("{project}", "p").replace("{location}", "l")
+            before = len(entered)
+            answer = await house.http.request(route.method, path, json=body_of(pattern))
+            await settled(house)
+            answered += answer.status_code == 200
+            assert answer.status_code != 200 or len(entered) > before, pattern
+        assert answered
+        for each in queues(house)._known.values():
+            assert (each.queue.waiting, each.queue.running, each.queue._tokens, each.places) == (0, 0, 0, {})
+
+
+async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_answered_afterwards() -> None:
+    async with over_http(FROZEN, config=config(preempt=True)) as house:
+        first = asyncio.create_task(house.http.post(CHAT, json=body(), headers={"x-smg-priority": "batch"}))
+        await eventually(lambda: house.engine.active)
+        stopped = house.engine.counters.get("aborted", 0)
+        person = asyncio.create_task(house.http.post(CHAT, json=body(), headers={"x-smg-priority": "interactive"}))
+        await eventually(lambda: ("batch", "stopped") in outcomes(house))
+        await eventually(lambda: waiting(house) == 1)
+        assert not first.done()
+        assert stopped == 0
+        person.cancel()
+        await asyncio.gather(person, return_exceptions=True)
+        await eventually(lambda: ("batch", "went") in outcomes(house))
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await settled(house)
+        assert all(not each.places for each in queues(house)._known.values())
+
+
+async def test_without_the_setting_nothing_is_stopped() -> None:
+    async with over_http(SLOW, config=config()) as house:
+        async with holding(house, **{"x-smg-priority": "batch"}):
+            person = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=1)))
+            await eventually(lambda: waiting(house) == 1)
+        assert (await person).status_code == 200
+        assert ("batch", "stopped") not in outcomes(house)
+
+
+async def test_when_the_queues_are_switched_off_what_waits_goes_on() -> None:
+    async with over_http(SLOW, config=config()) as house:
+        async with holding(house):
+            second = asyncio.create_task(house.chat(max_tokens=1))
+            await eventually(lambda: waiting(house) == 1)
+            house.gateway.adopt(attrs.evolve(house.gateway.config, queue=QueueConfig(), workers=WorkersConfig()))
+            assert (await second).status_code == 200
+        assert house.gateway.services.live.queueing is None
+        await settled(house)
+
+
+async def test_an_unknown_model_has_no_queue() -> None:
+    async with in_process(QUICK, config=config()) as house:
+        for number in range(20):
+            answer = await house.chat(model=f"none-{number}")
+            assert answer.status_code == 404
+        assert queues(house)._known == {}
+
+
+async def test_a_streamed_request_waits_as_a_whole_one_does() -> None:
+    async with over_http(SLOW, config=config()) as house:
+        async with holding(house):
+            second = asyncio.create_task(house.chat(max_tokens=1, stream=True))
+            await eventually(lambda: waiting(house) == 1)
+        answer = await second
+        assert answer.text.endswith("data: [DONE]\n\n")
+        assert answer.headers["x-smg-queue-place"] == "1"
+
+
+async def test_a_stop_of_the_gateway_leaves_nothing_waiting() -> None:
+    gateway = Gateway.simulated(SLOW, config=config())
+    async with gateway, gateway.http_client(httpx, base_url="http://gateway") as http:
+        tasks = [asyncio.create_task(http.post(CHAT, json=body())) for _ in range(3)]
+        await eventually(lambda: gateway.services.in_flight == 3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert gateway.services.live.queueing is None
+
+
+@pytest.mark.parametrize("line", ["acme", "acme=0", "acme=-1", "acme=nan", "acme=inf", "=2", "acme=x"])
+async def test_a_weight_that_is_none_keeps_a_gateway_from_starting(line: str) -> None:
+    with pytest.raises(ConfigError, match=r"queue\.weights"):
+        async with Gateway.simulated(QUICK, config=config(weights=(line,))):
+            pass
+
+
+def test_a_line_says_the_weight_of_a_tenant() -> None:
+    assert weights_in(("acme=2", "b=0.5")) == {"acme": 2.0, "b": 0.5}
