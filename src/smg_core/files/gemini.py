@@ -33,7 +33,7 @@ class GeminiFileHandlers(StoredHandlers):
         self._receiver, self._kept = receiver, kept
 
     async def upload(self, exchange: Exchange) -> None:
-        """POST /upload/v1beta/files"""
+        """POST /upload/VERSION/files"""
         exchange.take_id(self._services.ids, "req_")
         commands = {each.strip().lower() for each in exchange.headers.get(_COMMAND, "").split(",")}
         if commands == {"start"}:
@@ -65,7 +65,7 @@ class GeminiFileHandlers(StoredHandlers):
             media_type=exchange.headers.get(_TYPE, "") or file.mime_type or "",
         )
         kept = await self._kept.begin(exchange.caller, upload)
-        url = f"{_base(exchange)}/upload/v1beta/files?upload_id={kept.id}&upload_protocol=resumable{_key(exchange)}"
+        url = f"{_base(exchange)}{exchange.path}?upload_id={kept.id}&upload_protocol=resumable{_key(exchange)}"
         exchange.always += [(b"x-goog-upload-url", url.encode("latin-1", "replace")), (_STATUS, b"active")]
         await self.answer(exchange, {})
 
@@ -119,7 +119,7 @@ class GeminiFileHandlers(StoredHandlers):
         await self.answer(exchange, {"file": file_object(file, _base(exchange))})
 
     async def list_page(self, exchange: Exchange) -> None:
-        """GET /v1beta/files"""
+        """GET /VERSION/files"""
         exchange.take_id(self._services.ids, "req_")
         limit, after = read_page(exchange.query)
         try:
@@ -130,18 +130,18 @@ class GeminiFileHandlers(StoredHandlers):
         await self.answer_long(exchange, page.size, lambda: file_list(page.data, page.has_more, base))
 
     async def retrieve(self, exchange: Exchange) -> None:
-        """GET /v1beta/files/{id}"""
+        """GET /VERSION/files/{id}"""
         exchange.take_id(self._services.ids, "req_")
         await self.answer(exchange, file_object(await self._found(exchange), _base(exchange)))
 
     async def delete(self, exchange: Exchange) -> None:
-        """DELETE /v1beta/files/{id}"""
+        """DELETE /VERSION/files/{id}"""
         exchange.take_id(self._services.ids, "req_")
         await self._kept.delete(exchange.caller, await self._found(exchange))
         await self.answer(exchange, {})
 
     async def content(self, exchange: Exchange) -> None:
-        """GET /v1beta/files/{id}:download"""
+        """GET /VERSION/files/{id}:download"""
         exchange.take_id(self._services.ids, "req_")
         found = await self._found(exchange)
         pieces = self._kept.contents(exchange.caller.tenant, found)

@@ -10,10 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from smg_core.apis.google.proto_json import ProtoJsonDecoder
 from smg_core.errors import InvalidRequest
 from smg_core.files.types import KeptFile
 from smg_core.json_types import Json, JsonObject
-from smg_core.wire.decoding import WireDecoder
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiUpload", "file_list", "file_object", "read_page", "read_start", "read_whole_number"]
@@ -23,22 +23,32 @@ _NAME = re.compile(r"files/(?P<key>[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
 _LONGEST_NUMBER = 15  # digits
 
 
-class GeminiFile(Struct, rename="camel", gc=False):
-    """What a client says of the file that it uploads. Fields that the server fills in are left out when they are sent."""
+class GeminiFile(Struct, rename="camel", forbid_unknown_fields=True):
+    """What a client says of the file that it uploads. Those that the server fills in count for nothing."""
 
     name: str | None = None
     display_name: Annotated[str, Meta(max_length=512)] | None = None
     mime_type: str | None = None
     size_bytes: int | str | None = None
+    create_time: object = None
+    update_time: object = None
+    expiration_time: object = None
+    sha256_hash: object = None
+    uri: object = None
+    download_uri: object = None
+    state: object = None
+    source: object = None
+    error: object = None
+    video_metadata: object = None
 
 
-class GeminiUpload(Struct, forbid_unknown_fields=True, gc=False):
+class GeminiUpload(Struct, forbid_unknown_fields=True):
     """The body of a request that begins an upload."""
 
     file: GeminiFile = field(default_factory=GeminiFile)
 
 
-_UPLOAD = WireDecoder(GeminiUpload, {})
+_UPLOAD = ProtoJsonDecoder(GeminiUpload)
 
 
 def read_start(body: bytes, limits: LimitsConfig) -> tuple[GeminiFile, str | None]:

@@ -20,7 +20,7 @@ from smg_core.files.blobs import Blob
 from smg_core.files.logs import log_contents
 from smg_core.files.place import ContentsElsewhere, FilePlace
 from smg_core.files.spool import Spool
-from smg_core.files.types import FileQuery, KeptFile, KeptPart, KeptUpload, file_key, read_kept_file
+from smg_core.files.types import FileQuery, KeptFile, KeptPart, KeptUpload, read_kept_file
 from smg_core.history.store.base import (
     DeleteEvents,
     DeleteRecord,
@@ -35,6 +35,7 @@ from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.stored.lists import StoredList, read_list
 from smg_core.wire.fields import not_in_list
+from smg_core.wire.file_ids import file_key
 
 __all__ = ["FILE", "UPLOAD", "KeptFiles", "file_record"]
 

@@ -3,8 +3,9 @@
 Above: apis.ALL. Below: `work`, which loads their handlers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from smg_core.apis.gemini.routes import VERSIONS
 from smg_core.files.work import FileWork
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.envelopes import EnvelopeRule
@@ -27,6 +28,24 @@ def _of_bytes(name: str, tag: str = "files") -> Operation:
     return Operation(name, "The contents of a file.", tag, None, (OperationResponse(200, "Its bytes.", None, _BYTES),))
 
 
+def _googles(version: str) -> Iterator[tuple[tuple[str, str], Operation]]:
+    """Google's paths of one version. Those of v1 are OpenAI's too."""
+    ending = "" if version == "v1beta" else f"_{version}"
+    yield (
+        ("POST", f"/upload/{version}/files"),
+        _of_files(
+            f"geminiUploadFile{ending}", "Begin an upload by Google's resumable protocol, or go on with it.", "gemini"
+        ),
+    )
+    yield ("GET", f"/{version}/files/{{id}}:download"), _of_bytes(f"geminiDownloadFile{ending}", "gemini")
+    if version == "v1":
+        return
+    yield ("GET", f"/{version}/files"), _of_files(f"geminiListFiles{ending}", "The files that are kept.", "gemini")
+    one = f"/{version}/files/{{id}}"
+    yield ("GET", one), _of_files(f"geminiGetFile{ending}", "A file, without its contents.", "gemini")
+    yield ("DELETE", one), _of_files(f"geminiDeleteFile{ending}", "Forget a file.", "gemini")
+
+
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/v1/files"): _of_files(
         "createFile", "Upload a file, as multipart/form-data: file, purpose, expires_after."
@@ -39,15 +58,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/v1/uploads/{id}/parts"): _of_files("addUploadPart", "Add a part, as multipart/form-data: data."),
     ("POST", "/v1/uploads/{id}/complete"): _of_files("completeUpload", "Make the file of the parts of an upload."),
     ("POST", "/v1/uploads/{id}/cancel"): _of_files("cancelUpload", "Give up an upload."),
-    ("POST", "/upload/v1beta/files"): _of_files(
-        "geminiUploadFile", "Begin an upload by Google's resumable protocol, or go on with it.", "gemini"
-    ),
-    ("GET", "/v1beta/files"): _of_files("geminiListFiles", "The files that are kept.", "gemini"),
-    ("GET", "/v1beta/files/{id}"): _of_files("geminiGetFile", "A file, without its contents.", "gemini"),
-    ("DELETE", "/v1beta/files/{id}"): _of_files("geminiDeleteFile", "Forget a file.", "gemini"),
-    ("GET", "/v1beta/files/{id}:download"): _of_bytes("geminiDownloadFile", "gemini"),
+    **{each: about for version in VERSIONS for each, about in _googles(version)},
 }
-"""What the routes take and give, by method and pattern; handlers go by the names of operations (`FileWork.handler`)."""
+"""What the routes take and give, by method and pattern; handlers go by the names of operations (`FileWork.handler`). At the paths
+that Google's API shares with the others, the headers say whose a request is."""
 
 _JSON = frozenset({"createUpload", "completeUpload"})
 

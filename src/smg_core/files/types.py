@@ -4,7 +4,6 @@ get.
 Pure. Above: the handlers of files. Below: `multipart` reads the form's fields.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -25,7 +24,6 @@ __all__ = [
     "KeptUpload",
     "check_filename",
     "check_purpose",
-    "file_key",
     "file_list",
     "file_object",
     "read_file_form",
@@ -158,18 +156,6 @@ def check_filename(name: str, param: str) -> str:
             f"Invalid '{param}': the name of a file has no parts of a path and no control characters.", param=param
         )
     return name
-
-
-_KEY = re.compile(
-    r"(?:(?:https?://[^/?#\s]{1,300}/)?(?:v1|v1beta|v1alpha)/)?(?:files/|file-|file_)(?P<key>[A-Za-z0-9-]{1,64})"
-)
-
-
-def file_key(text: str) -> str | None:
-    """What the id of a file has behind its prefix, in the form of any API: "file-KEY", "file_KEY", "files/KEY", or the address of
-    the file in Google's. None for anything else."""
-    found = _KEY.fullmatch(text)
-    return None if found is None else found["key"]
 
 
 def _read_expiry(fields: Mapping[str, str]) -> ExpiresAfter | None:

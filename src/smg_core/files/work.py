@@ -5,7 +5,7 @@ Decides when. Above: `routes`, which has the table of handlers by name, and batc
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,18 +14,22 @@ import attrs
 from smg_core.errors import SmgError
 from smg_core.http.endpoint import Handler
 from smg_core.http.exchange import Exchange
+from smg_core.request import Caller
 from smg_core.serving.services import Services
 
 if TYPE_CHECKING:
+    from smg_core.files.inputs import FileInputs
     from smg_core.files.kept import KeptFiles
     from smg_core.files.place import FilePlace
     from smg_core.files.spool import Spools
+    from smg_core.pipeline.prompt.kept_files import FilesInUse
+    from smg_core.pipeline.prompt.media import MediaItem
 
 __all__ = ["FileRooms", "FileWork"]
 
 log = logging.getLogger("smg.server")
 
-_LOADED = ("openai", "uploads", "messages", "gemini", "sweep")
+_LOADED = ("openai", "uploads", "messages", "gemini", "sweep", "inputs")
 
 
 @attrs.frozen(eq=False)
@@ -35,6 +39,7 @@ class FileRooms:
     kept: "KeptFiles"
     spools: "Spools"
     place: "FilePlace"
+    inputs: "FileInputs"
     handlers: Mapping[str, Handler]
 
 
@@ -75,14 +80,24 @@ class FileWork:
             log.warning("contents that no file has any more stay for now: %s", error)
 
     def handler(self, name: str) -> Handler:
-        """The handler of this name, which is made when it is first called. Requests of Anthropic's clients have their own."""
+        """The handler of this name, which is made when it is first called. Requests of Anthropic's and of Google's clients have
+        their own at the paths that all share."""
+        name = name.partition("_")[0]
 
         async def answer(exchange: Exchange) -> None:
             handlers = (await self.rooms()).handlers
-            own = f"{name} (Messages)" if "anthropic-version" in exchange.headers else name
+            own = name
+            if "anthropic-version" in exchange.headers:
+                own = f"{name} (Messages)"
+            elif "x-goog-api-key" in exchange.headers:
+                own = f"{name} (Gemini)"
             await handlers.get(own, handlers[name])(exchange)
 
         return answer
+
+    async def contents(self, caller: Caller, items: "Sequence[MediaItem]") -> "FilesInUse":
+        """Read the files that parts of a request to a model name. Raises InvalidRequest."""
+        return await (await self.rooms()).inputs.read(caller, items)
 
     async def rooms(self) -> FileRooms:
         """What there is, made when it is first asked for."""
@@ -94,6 +109,7 @@ class FileWork:
 
     def _make(self) -> FileRooms:
         from smg_core.files.gemini import GeminiFileHandlers
+        from smg_core.files.inputs import FileInputs
         from smg_core.files.kept import KeptFiles
         from smg_core.files.messages import MessageFileHandlers
         from smg_core.files.openai import FileHandlers
@@ -121,13 +137,16 @@ class FileWork:
             "addUploadPart": uploads.add_part,
             "completeUpload": uploads.complete,
             "cancelUpload": uploads.cancel,
+            "listFiles (Gemini)": gemini.list_page,
+            "retrieveFile (Gemini)": gemini.retrieve,
+            "deleteFile (Gemini)": gemini.delete,
             "geminiUploadFile": gemini.upload,
             "geminiListFiles": gemini.list_page,
             "geminiGetFile": gemini.retrieve,
             "geminiDeleteFile": gemini.delete,
             "geminiDownloadFile": gemini.content,
         }
-        return FileRooms(kept, spools, place, handlers)
+        return FileRooms(kept, spools, place, FileInputs(self._services, kept), handlers)
 
 
 def _may_hold(services: Services) -> bool:

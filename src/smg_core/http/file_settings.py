@@ -50,6 +50,12 @@ class FilesConfig:
         at_most=1 << 40,
     )
     request_files: int = option(64, "Files that one request to a model may use.", at_least=1, at_most=100_000)
+    memory_bytes: int = option(
+        512 * MIB,
+        "Bytes that the files which all requests to models of a process use may take of memory; a further request gets 503.",
+        at_least=1024,
+        at_most=1 << 50,
+    )
     sweep_s: float = option(
         600.0,
         "Seconds between two sweeps, which delete contents that no file and no upload has any more; 0 sweeps never.",
