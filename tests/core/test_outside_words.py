@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.source import parsed
 
 from smg_core.errors import EngineFailed, SmgError, StoreFailed
+from smg_core.files.blobs import FilesFailed
 from smg_core.observability.logs import configure
 from smg_core.outside_words import Outside, in_log, known_words
 from smg_core.outside_words.filtering import MOST_NUMBERS
@@ -181,7 +182,8 @@ OURS: dict[str, tuple[str, ...]] = {
         *(
             "models/media_service.py: error",
             "models/media_service.py: file",
-            "batches/spool.py: error",
+            "files/folder.py: error",
+            "files/folder.py: what",
             "history/sql/sqlite_file.py: name",
             "history/deferred.py: error",
         ),
@@ -293,7 +295,7 @@ def details(source: str) -> Iterator[str]:
 def not_said(call: ast.Call, values: dict[str, list[ast.expr]]) -> Iterator[str]:
     named = {each.arg: each.value for each in call.keywords}
     told = [named["detail"]] if "detail" in named else []
-    if ast.unparse(call.func) == "StoreFailed":
+    if ast.unparse(call.func) in (StoreFailed.__name__, FilesFailed.__name__):
         told += call.args[1:2]
     said = set(interpolated(named["said"], values)) | {ast.unparse(named["said"])} if "said" in named else set()
     for each in told:

@@ -26,7 +26,7 @@ from tests.gateway.test_batches import (
 
 from smg_core import Config
 from smg_core.batches import messages, run
-from smg_core.batches.spool import Spool
+from smg_core.files.spool import Spool
 from smg_core.batches.types import LineCheck
 from smg_core.errors import ClientGone
 from smg_core.pipeline.calls.executor import INLINE

@@ -65,6 +65,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "countTokens": GEMINI,
     "embedContent": {"content": {"parts": [{"text": "Hello"}]}},
     "batchEmbedContents": {"requests": [{"model": "models/sim", "content": {"parts": [{"text": "Hello"}]}}]},
+    "/v1/uploads": {"bytes": 0, "filename": "a.txt", "mime_type": "text/plain", "purpose": "user_data"},
+    "/v1/uploads/{id}/complete": {"part_ids": []},
     "/v1/batches": {"input_file_id": "{file}", "endpoint": CHAT, "completion_window": "24h"},
     "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "speech": {"input": "Hello", "voice": "alloy"},
@@ -75,8 +77,23 @@ BODIES: dict[str, dict[str, Any]] = {
     },
 }
 """A body of each route that takes JSON, by its pattern or how that ends."""
-WITHOUT_MODEL = ("/mcp", "/v1/conversations", "/v1/realtime", "batches", "Contents", "Content", "countTokens")
-FORMS = {"/v1/files", "/v1/audio/transcriptions", "/v1/audio/translations"}
+WITHOUT_MODEL = (
+    "/mcp",
+    "/v1/conversations",
+    "/v1/realtime",
+    "/v1/uploads",
+    "batches",
+    "Contents",
+    "Content",
+    "countTokens",
+)
+FORMS = {
+    "/v1/files",
+    "/v1/uploads/{id}/parts",
+    "/upload/v1beta/files",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+}
 REFUSED = (
     *("/v1/audio/speech", "/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"),
     "/v1/realtime/translations/client_secrets",
@@ -106,7 +123,8 @@ async def made(house: House) -> dict[str, str]:
     conversation = (await house.http.post("/v1/conversations", json={})).json()["id"]
     file: dict[str, Any] = {"files": {"file": ("a.jsonl", json.dumps(LINE).encode())}, "data": {"purpose": "batch"}}
     sent = httpx.Request("POST", f"{house.http.base_url}/v1/files", **file)
-    return {"conversation": conversation, "file": (await house.http.send(sent)).json()["id"]}
+    upload = (await house.http.post("/v1/uploads", json=BODIES["/v1/uploads"])).json()["id"]
+    return {"conversation": conversation, "file": (await house.http.send(sent)).json()["id"], "upload": upload}
 
 
 @pytest.mark.full
@@ -125,7 +143,8 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
             pattern = route.pattern
             if route.method != "POST" or pattern in FORMS:
                 continue
-            path = pattern.replace("{id}", things["conversation"]).replace("{model:path}", "sim")
+            path = pattern.replace("{id}", things["upload" if "/uploads/" in pattern else "conversation"])
+            path = path.replace("{model:path}", "sim")
             path = path.replace("{publisher}", "google").replace("{project}", "p").replace("{location}", "l")
             content = b"" if pattern.endswith(ENDS) else json.dumps(body_of(pattern)).encode()
             content = content.replace(b"{file}", things["file"].encode())

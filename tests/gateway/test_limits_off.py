@@ -27,7 +27,8 @@ async def main():
 
 asyncio.run(main())
 rooms = ("smg_core.limits", "smg_core.ledger.", "smg_core.queueing.", "smg_core.serving.limiting", "smg_core.serving.accounting")
-print(*(name for name in sys.modules if name.startswith(rooms) and name not in ("smg_core.ledger.settings", "smg_core.queueing.settings")))
+settings = ("smg_core.ledger.settings", "smg_core.queueing.settings")
+print(*(name for name in sys.modules if name.startswith(rooms) and name not in settings))
 """
 
 

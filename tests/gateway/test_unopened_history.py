@@ -34,7 +34,7 @@ UNUSED = (
     *("numpy", "PIL", "wasmtime", "grpc", "jsonschema", "yaml", "dns", "opentelemetry"),
     *("smg_multimodal", "smg_simulator"),
     *("smg_mcp.base", "smg_mcp.errors", "smg_mcp.tools", "mcp", "smg_core.tools.hosted"),
-    *("smg_core.history.sql.store", "smg_core.history.sql.tables", "smg_core.batches.queue", "smg_core.batches.files"),
+    *("smg_core.history.sql.store", "smg_core.history.sql.tables", "smg_core.batches.queue", "smg_core.files.kept"),
     *(f"smg_core.discovery.{each}" for each in ("cluster", "dns", "kubernetes", "resolver", "watching")),
 )
 """What a gateway does not load that answers requests and keeps nothing, each with all below it."""

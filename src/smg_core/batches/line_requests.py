@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from smg_core.batches.files import ContentsGone, lines_of
+from smg_core.batches.job_input import input_pieces
 from smg_core.batches.run import named_model, read_request
 from smg_core.batches.states import JOB, BatchJob
+from smg_core.files.blobs import ContentsGone
+from smg_core.files.logs import lines_of
 from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key
@@ -35,7 +37,7 @@ async def next_request(services: Services, key: Key) -> tuple[str, Caller]:
         return [named_model(read_request(line, job.messages)[1]) for line in itertools.islice(left, 1)]
 
     with contextlib.suppress(ContentsGone, msgspec.DecodeError):  # whoever runs it finds that too
-        async for found in lines_of(services, tenant, job.log, job.pieces, sys.maxsize, models):
+        async for found in lines_of(services, tenant, input_pieces(services, tenant, job), sys.maxsize, models):
             if found:
                 return found[0], caller
     return "", caller

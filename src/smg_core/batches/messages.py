@@ -8,7 +8,6 @@ import asyncio
 
 import msgspec
 
-from smg_core.batches.files import KeptFiles, contents, send_contents
 from smg_core.batches.message_types import (
     message_batch_list,
     message_batch_object,
@@ -16,11 +15,12 @@ from smg_core.batches.message_types import (
     write_lines,
 )
 from smg_core.batches.queue import BatchQueue
-from smg_core.batches.spool import Spool, Spools, read_through, received
 from smg_core.batches.states import MESSAGE_BATCH, BatchJob
 from smg_core.batches.store import input_log, output_log
 from smg_core.batches.types import KeptBatch
 from smg_core.errors import InvalidRequest, NotFound
+from smg_core.files.logs import keep_log, log_contents, send_contents
+from smg_core.files.spool import Spool, Spools, read_through, received
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
 from smg_core.serving.json_handler import JSON_TYPE
@@ -39,9 +39,9 @@ _OWN_HEADERS = "x-smg-"
 class MessageBatchHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, services: Services, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:
+    def __init__(self, services: Services, queue: BatchQueue, spools: Spools) -> None:
         super().__init__(services)
-        self._queue, self._files, self._spools = queue, files, spools
+        self._queue, self._spools = queue, spools
         self._settings = services.live.config.batches
 
     async def create(self, exchange: Exchange) -> None:
@@ -71,7 +71,8 @@ class MessageBatchHandlers(StoredHandlers):
                     input_bytes=lines.size,
                 )
                 until = batch.expires_at + settings.kept_s
-                await self._files.keep(
+                await keep_log(
+                    services,
                     caller,
                     job.log,
                     lines,
@@ -137,7 +138,7 @@ class MessageBatchHandlers(StoredHandlers):
         if message_batch_object(found)["results_url"] is None:
             raise NotFound("The results are there once the batch has ended.", param="message_batch_id")
         exchange.request_id = exchange.request_id or self._services.ids("req_")
-        pieces = contents(self._services, exchange.caller.tenant, output_log(found.id), found.results)
+        pieces = log_contents(self._services, exchange.caller.tenant, output_log(found.id), found.results)
         head = [(b"content-type", b"application/x-jsonl"), *self._names(exchange)]
         await send_contents(self._services, exchange, found.result_bytes, pieces, head)
 

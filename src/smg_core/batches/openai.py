@@ -3,11 +3,11 @@
 Above: `work`. Below: the queue of batches, the kept files.
 """
 
-from smg_core.batches.files import KeptFiles
 from smg_core.batches.queue import BatchQueue
 from smg_core.batches.states import BATCH, BatchJob
 from smg_core.batches.types import KeptBatch, batch_list, batch_object, read_batch
-from smg_core.errors import InvalidRequest, NotFound
+from smg_core.errors import InvalidRequest
+from smg_core.files.kept import KeptFiles
 from smg_core.http.exchange import Exchange
 from smg_core.serving.json_handler import json_handler
 from smg_core.serving.services import Services
@@ -37,10 +37,7 @@ class BatchHandlers(StoredHandlers):
         services, tenant, settings = self._services, incoming.caller.tenant, self._services.live.config.batches
         wire = read_batch(incoming.body, incoming.limits)
         self._queue.check_permission(wire.endpoint, incoming.caller)
-        try:
-            file = await self._files.find(tenant, wire.input_file_id)
-        except NotFound as error:
-            raise NotFound(error.message, param="input_file_id") from None
+        file = await self._files.find(tenant, wire.input_file_id, "input_file_id")
         if file.purpose != "batch":
             raise InvalidRequest("The input file has another purpose than 'batch'.", param="input_file_id")
         await self._queue.check_room(tenant, file.bytes)
@@ -59,7 +56,11 @@ class BatchHandlers(StoredHandlers):
         kept = {name: value for name, value in incoming.headers.items() if name.startswith(_OWN_HEADERS)}
         caller = incoming.caller
         job = BatchJob(
-            *(False, caller.principal, kept, file.log, file.pieces), grants=caller.grants, input_bytes=file.bytes
+            *(False, caller.principal, kept, file.log, file.pieces),
+            grants=caller.grants,
+            input_bytes=file.bytes,
+            blobs=file.blobs,
+            folder=file.folder,
         )
         operations = self._queue.operations(batch, job)
         await services.running.history.write(tenant, operations, principal=incoming.caller.principal)

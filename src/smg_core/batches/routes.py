@@ -1,4 +1,4 @@
-"""The routes of files and of both APIs' batches, over one queue (edge).
+"""The routes of both APIs' batches, over one queue (edge).
 
 Above: apis.ALL. Below: `work`, which loads their handlers, and what other APIs have put into `ApiContext.batched`.
 """
@@ -19,11 +19,7 @@ from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["SPEC"]
 
-_BYTES, _LINES = "application/octet-stream", "application/x-jsonl"
-
-
-def _of_files(name: str, summary: str) -> Operation:
-    return Operation(name, summary, "files", None, (OperationResponse(200, "The file, or a list.", JsonObject),))
+_LINES = "application/x-jsonl"
 
 
 def _of_batches(name: str, summary: str, body: object = None, tag: str = "batches") -> Operation:
@@ -34,17 +30,6 @@ def _of_messages(name: str, summary: str, body: object = None) -> Operation:
     return _of_batches(name, summary, body, "messages")
 
 
-FILE_OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    ("POST", "/v1/files"): _of_files(
-        "createFile", "Upload a file, as multipart/form-data: file, purpose, expires_after."
-    ),
-    ("GET", "/v1/files"): _of_files("listFiles", "The files that are kept."),
-    ("GET", "/v1/files/{id}"): _of_files("retrieveFile", "A file, without its contents."),
-    ("DELETE", "/v1/files/{id}"): _of_files("deleteFile", "Forget a file."),
-    ("GET", "/v1/files/{id}/content"): Operation(
-        "downloadFile", "The contents of a file.", "files", None, (OperationResponse(200, "Its bytes.", None, _BYTES),)
-    ),
-}
 BATCH_OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/v1/batches"): _of_batches(
         "createBatch", "Have the requests of a file answered in their own time.", BatchBody
@@ -83,10 +68,9 @@ def batch_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
         Route(
             method,
             pattern,
-            Endpoint(work.handler(about.name), needs, reads_json=about.body is not None, about=about),
+            Endpoint(work.handler(about.name), "batches", reads_json=about.body is not None, about=about),
         )
-        for needs, operations in (("files", FILE_OPERATIONS), ("batches", BATCH_OPERATIONS))
-        for (method, pattern), about in operations.items()
+        for (method, pattern), about in BATCH_OPERATIONS.items()
     )
 
 
@@ -94,7 +78,6 @@ SPEC = ApiSpec(
     (),
     {
         "batches": "Batches of OpenAI's API and of Messages; their requests need the permission of their own API",
-        "files": "Files",
     },
     batch_routes,
     (EnvelopeRule("/v1/batches", openai_error),),

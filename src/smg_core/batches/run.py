@@ -17,13 +17,15 @@ import attrs
 import msgspec
 
 from smg_core.batches.calls import BatchAnswer, BatchEndpoint, called
-from smg_core.batches.files import ContentsGone, lines_of
+from smg_core.batches.job_input import input_pieces
 from smg_core.batches.message_types import MessageLine, message_result, message_result_without_answer
 from smg_core.batches.model_wait import Absences
 from smg_core.batches.pacing import Turns
 from smg_core.batches.store import BatchOutcome, PendingBatch
 from smg_core.batches.types import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.errors import InvalidRequest, StoreFailed
+from smg_core.files.blobs import ContentsGone
+from smg_core.files.logs import lines_of
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import RunEnded
 from smg_core.request import Caller
@@ -159,8 +161,8 @@ class BatchRun:
     # ------------------------------------------------------------------------------------------------------------- input
 
     def _lines(self, most: int, read: Callable[[Sequence[Line]], T]) -> AsyncIterator[T]:
-        job = self._pending.job
-        return lines_of(self._services, self._pending.tenant, job.log, job.pieces, most, read)
+        services, tenant = self._services, self._pending.tenant
+        return lines_of(services, tenant, input_pieces(services, tenant, self._pending.job), most, read)
 
     async def _requests(self, read: Callable[[int, bytes], T]) -> AsyncIterator[T]:
         """What `read` makes of each request that has not ended, and of its place."""

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from smg_core.batches.message_types import message_batch_status
 from smg_core.batches.types import BatchCounts, BatchTokens, KeptBatch
 from smg_core.errors import InvalidRequest
+from smg_core.files.blobs import Blob
 from smg_core.grants import Grants
 from smg_core.history.store.base import PutRecord, StoredRecord
 
@@ -69,8 +70,8 @@ class Tail(Struct, omit_defaults=True):
 
 
 class BatchJob(Struct, omit_defaults=True):
-    """The work on a batch. Its input is the `pieces` events of the log `log`; of so many bytes; `done` has a bit for each
-    request that has ended."""
+    """The work on a batch. Its input is the `pieces` events of the log `log`, or, without one, what lies in `blobs` of
+    `folder`; of so many bytes; `done` has a bit for each request that has ended."""
 
     messages: bool
     principal: str
@@ -84,6 +85,8 @@ class BatchJob(Struct, omit_defaults=True):
     errors: Tail = field(default_factory=Tail)
     grants: Grants = Grants()
     input_bytes: int = 0
+    blobs: tuple[Blob, ...] = ()
+    folder: str = ""
 
     @property
     def kind(self) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.batches.file_types import KeptFile
-from smg_core.batches.files import file_record
 from smg_core.batches.states import JOB, BatchJob, Tail, batch_record, following_status, job_record, with_done
 from smg_core.batches.types import BatchCounts, BatchTokens, KeptBatch, read_kept_batch
 from smg_core.errors import Conflict, SmgError, StoreFailed
+from smg_core.files.kept import file_record
+from smg_core.files.types import KeptFile
 from smg_core.history.store.base import (
     AppendEvents,
     DeleteEvents,

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Raw, Struct, field
 
-from smg_core.batches.file_types import ExpiresAfter
+from smg_core.files.types import ExpiresAfter
 from smg_core.json_types import JsonObject
 from smg_core.line_ends import as_one_line
 from smg_core.wire.decoding import WireDecoder

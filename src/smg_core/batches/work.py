@@ -1,4 +1,4 @@
-"""Files and batches of one gateway, loaded when one is first used (edge): by a request, or where batches may wait in the history.
+"""Batches of one gateway, loaded when one is first used (edge): by a request, or where batches may wait in the history.
 
 Decides when. Above: `routes`, which has the table of handlers by name. Below: the handlers and the queue.
 """
@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from smg_core.batches.calls import BatchEndpoint
+from smg_core.files.work import FileRooms, FileWork
 from smg_core.http.endpoint import Handler
 from smg_core.http.exchange import Exchange
 from smg_core.serving.services import Services
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchWork"]
 
-_LOADED = ("file_routes", "openai", "messages", "queue", "files", "spool")
+_LOADED = ("openai", "messages", "queue")
 
 
 class BatchWork:
@@ -45,31 +46,23 @@ class BatchWork:
         return answer
 
     async def _made(self) -> "tuple[BatchQueue, Mapping[str, Handler]]":
+        rooms = await FileWork.of(self._services).rooms()
         if self._queue is None or self._handlers is None:
             await asyncio.to_thread(_load)
         if self._queue is None or self._handlers is None:  # nobody else has made them meanwhile
-            self._queue, self._handlers = self._make()
+            self._queue, self._handlers = self._make(rooms)
         return self._queue, self._handlers
 
-    def _make(self) -> "tuple[BatchQueue, Mapping[str, Handler]]":
-        from smg_core.batches.file_routes import FileHandlers
-        from smg_core.batches.files import KeptFiles
+    def _make(self, rooms: FileRooms) -> "tuple[BatchQueue, Mapping[str, Handler]]":
         from smg_core.batches.messages import MessageBatchHandlers
         from smg_core.batches.openai import BatchHandlers
         from smg_core.batches.queue import BatchQueue
-        from smg_core.batches.spool import Spools
 
         services = self._services
-        queue, kept, spools = BatchQueue(services, self._endpoints), KeptFiles(services), Spools(services)
-        files = FileHandlers(services, kept, spools)
-        batches = BatchHandlers(services, queue, kept)
-        messages = MessageBatchHandlers(services, queue, kept, spools)
+        queue = BatchQueue(services, self._endpoints)
+        batches = BatchHandlers(services, queue, rooms.kept)
+        messages = MessageBatchHandlers(services, queue, rooms.spools)
         return queue, {
-            "createFile": files.create,
-            "listFiles": files.list_page,
-            "retrieveFile": files.retrieve,
-            "deleteFile": files.delete,
-            "downloadFile": files.content,
             "createBatch": batches.create,
             "listBatches": batches.list_page,
             "retrieveBatch": batches.retrieve,

@@ -27,6 +27,7 @@ from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.extras import needs
 from smg_core.history.settings import HistoryConfig
+from smg_core.http.file_settings import FilesConfig
 from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.http.settings import (
     BatchesConfig,
@@ -116,6 +117,7 @@ class Config:
     responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
     realtime: RealtimeConfig = attrs.field(factory=RealtimeConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
+    files: FilesConfig = attrs.field(factory=FilesConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)

@@ -22,6 +22,7 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.errors import SmgError, WorkerError
+from smg_core.files.work import FileWork
 from smg_core.fleet.adapter_changes import AdapterChanges
 from smg_core.fleet.cache_losses import cache_losses
 from smg_core.fleet.connect import WITHOUT_WORKERS, Reaching, brings_workers, given_spec, specs_of, workers_in
@@ -316,7 +317,7 @@ class Assembly:
             call_later=services.call_later,
             served_as=services.live.served_as,
             shared_out=lambda request: live.choice.model(request),
-            content=loader.content,
+            content=attrs.evolve(loader.content, files=FileWork.of(services).contents),
             disaggregation=live.config.disaggregation,
             prefix_tokens=live.config.routing.prefix_tokens,
             decisions=services.decisions,

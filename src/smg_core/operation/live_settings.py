@@ -135,7 +135,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "limits": "queues, memory or models were made with it",
     **dict.fromkeys(
         (
-            *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "mcp"),
+            *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "files", "mcp"),
             *("observability", "discovery", "channel", "audit", "traces", "middleware"),
         ),
         _ONCE,

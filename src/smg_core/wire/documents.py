@@ -14,7 +14,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.request import Audio, File, Image, MediaSource, Part, ToolResult, Video
 from smg_egress.escapes import unescaped
 
-__all__ = ["document_text", "faulty", "inline_file", "inline_text", "refuse_faults", "untyped_url"]
+__all__ = ["document_text", "faulty", "inline_file", "inline_text", "is_text", "refuse_faults", "untyped_url"]
 
 _TEXTS = frozenset({"json", "jsonl", "x-ndjson", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "sql"})
 """Subtypes of application/ that are text; so is what ends with +json or +xml."""
@@ -45,7 +45,7 @@ def inline_text(url: str, at: str) -> str | None:
         return None
     head, comma, data = url.removeprefix("data:").partition(",")
     kind = head.partition(";")[0].strip().lower()
-    declared = _is_text(kind)
+    declared = is_text(kind)
     if not declared and kind not in ("", _UNKNOWN):
         return None
     if not comma:
@@ -86,7 +86,8 @@ def refuse_faults(parts: Iterable[Part]) -> None:
             raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
 
 
-def _is_text(kind: str) -> bool:
+def is_text(kind: str) -> bool:
+    """Whether files of this media type are text."""
     family, _, rest = kind.partition("/")
     return family == "text" or (family == "application" and (rest in _TEXTS or rest.endswith(("+json", "+xml"))))
 

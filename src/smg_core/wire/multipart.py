@@ -17,7 +17,7 @@ _HEADERS, _HEADER_BYTES = 8, 4224  # of one part; bytes of one header's name and
 
 
 class FormReader:
-    """One form, by the content type of its request. `write` is called with the bytes of the file in the field "file", whose own
+    """One form, by the content type of its request. `write` is called with the bytes of the file in the field `file`, whose own
     content type is `media_type`; the other fields, at most `most` of `most_bytes` each, are in `fields`, or with `lists` in
     `lists` where their names end in "[]". Raises UnsupportedMedia for another content type."""
 
@@ -29,6 +29,7 @@ class FormReader:
         most: int,
         most_bytes: int,
         lists: bool = False,
+        file: str = "file",
     ) -> None:
         try:
             from python_multipart.exceptions import FormParserError
@@ -38,7 +39,7 @@ class FormReader:
         self.fields: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
         self.media_type = ""
-        self._takes_lists = lists
+        self._takes_lists, self._file = lists, file
         self.filename: str | None = None
         self._write, self._most, self._most_bytes = write, most, most_bytes
         self._wrong = FormParserError
@@ -113,9 +114,9 @@ class FormReader:
         if name != b"content-disposition":
             return
         self._name = _parameters(text, "name")[1]
-        if self._name == "file":
+        if self._name == self._file:
             if self.filename is not None:
-                raise InvalidRequest("The form has more than one file.", param="file")
+                raise InvalidRequest("The form has more than one file.", param=self._file)
             self.filename = _parameters(text, "filename")[1] or "file"
             self._is_file = True
 

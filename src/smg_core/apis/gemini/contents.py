@@ -38,6 +38,7 @@ from smg_core.request import (
 )
 from smg_core.wire.decoding import check_depth
 from smg_core.wire.documents import faulty
+from smg_core.wire.file_ids import file_key
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiConversation", "read_contents"]
@@ -407,10 +408,13 @@ def _inline(media: InlineData, detail: PartDetail, at: str) -> Part:
 
 def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     uri = file.file_uri
+    if file_key(uri) is not None:
+        source = MediaSource(file_id=uri, media_type=file.mime_type)
+        return media_of_type(file.mime_type or "", source, file.display_name, detail, f"{at}.fileUri")
     kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
         fault: InvalidRequest = UnsupportedParameter(
-            f"Invalid value at '{at}.fileUri': files are read by address (https:) here, and none are kept.",
+            f"Invalid value at '{at}.fileUri': it is neither an address (https:) nor a file that is kept here.",
             param=f"{at}.fileUri",
         )
         return media_of_type(kind or "", faulty(fault), file.display_name, detail, f"{at}.fileUri")

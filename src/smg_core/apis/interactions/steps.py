@@ -46,6 +46,7 @@ from smg_core.request import (
 )
 from smg_core.wire.decoding import brief, check_depth, too_many
 from smg_core.wire.documents import faulty
+from smg_core.wire.file_ids import file_key
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["PREVIOUS", "PlacedStep", "ReadSteps", "placed_steps", "read_steps"]
@@ -374,10 +375,12 @@ def _source(media: MediaContent, at: str) -> MediaSource:
             raise InvalidRequest(f"{at}.mime_type: the field is required beside data", param=f"{at}.mime_type")
         return MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
     uri = media.uri or ""
+    if file_key(uri) is not None:
+        return MediaSource(file_id=uri, media_type=media.mime_type)
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
         return faulty(
             UnsupportedParameter(
-                f"Invalid value at '{at}.uri': files are read by address (https:) here, and none are kept.",
+                f"Invalid value at '{at}.uri': it is neither an address (https:) nor a file that is kept here.",
                 param=f"{at}.uri",
             )
         )

@@ -15,7 +15,9 @@ from smg_core.errors import SmgError
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.document_reading import reads_documents
 from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.calls.file_reading import ReadsFiles, brought_files
 from smg_core.pipeline.prompt.documents import DocumentService
+from smg_core.pipeline.prompt.kept_files import kept_files_of
 from smg_core.pipeline.prompt.media import MediaItem, media_of
 from smg_core.pipeline.prompt.media_notes import noted_earlier, without_faults
 from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource, Part, ToolResult, Video
@@ -39,11 +41,12 @@ class MediaFetching(Protocol):
 
 @attrs.frozen
 class ContentServices:
-    """What reads documents and fetches media; None where that is not done here: then documents are files, which models refuse.
+    """What reads documents, fetches media and brings kept `files`; None where that is not done here: then models refuse them.
     `notes`: a medium or document of an earlier turn that cannot be used has a note put in its place."""
 
     documents: DocumentService | None = None
     media: MediaFetching | None = None
+    files: ReadsFiles | None = None
     notes: bool = False
 
     def noted(self, request: GenerationRequest, error: SmgError) -> GenerationRequest | None:
@@ -57,6 +60,8 @@ def brings_content(services: ContentServices, executor: FairExecutor) -> BringCo
 
     async def bring(request: GenerationRequest, trace: Trace, media: bool, texts: bool) -> GenerationRequest:
         request = without_faults(request, notes=services.notes)
+        if services.files is not None and (kept := kept_files_of(request.messages)):
+            request = await brought_files(request, kept, trace, services.files)
         if documents is not None and texts:
             request = await documents(request, trace)
         if not media or services.media is None:

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.apis.responses.wire import types as wire
-from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.request import Audio, File, Image, MediaSource, Part, Reasoning, Refusal, Text
 from smg_core.wire.decoding import explained, no_kind
-from smg_core.wire.documents import document_text, faulty, inline_file, untyped_url
+from smg_core.wire.documents import document_text, inline_file, untyped_url
 
 __all__ = ["TEXTS", "read_part"]
 
@@ -55,7 +55,7 @@ def _image(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputImagePart, at)
     cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
-        return Image(faulty(_no_files(f"{at}.file_id")), read.detail or "auto", cache=cache)
+        return Image(MediaSource(file_id=read.file_id), read.detail or "auto", cache=cache)
     if read.image_url is None:
         raise _missing(f"{at}.image_url")
     return Image(MediaSource(url=read.image_url), read.detail or "auto", cache=cache)
@@ -65,7 +65,7 @@ def _file(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputFilePart, at)
     cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
-        return File(faulty(_no_files(f"{at}.file_id")), read.filename, cache=cache)
+        return File(MediaSource(file_id=read.file_id), read.filename, cache=cache)
     if (read.file_data is None) == (read.file_url is None):
         raise _missing(f"{at}.file_data")
     url = read.file_url or untyped_url(read.file_data or "")
@@ -80,12 +80,6 @@ def _audio(part: JsonObject, at: str) -> Part:
     sound = read.input_audio
     url = f"data:audio/{sound.format};base64,{sound.data}"
     return Audio(MediaSource(url=url), sound.format, cache=_mark(read.prompt_cache_breakpoint))
-
-
-def _no_files(at: str) -> UnsupportedParameter:
-    return UnsupportedParameter(
-        f"Unsupported parameter: '{at}' is not supported on this server: it keeps no files.", param=at
-    )
 
 
 def _missing(at: str) -> InvalidRequest:

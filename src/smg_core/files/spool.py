@@ -5,14 +5,14 @@ the bytes are done in threads. Above: the handlers of files and of Message Batch
 """
 
 import asyncio
-import errno
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from smg_core.errors import ClientGone, Overloaded, SmgError, StoreFailed
+from smg_core.errors import ClientGone, Overloaded
+from smg_core.files.folder import told
 from smg_core.http.exchange import Exchange
 from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
@@ -32,23 +32,23 @@ class Spool:
 
     def __init__(self, folder: str | None) -> None:
         self.size = 0
-        with _told():
+        with told("temporary file"):
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`close` closes it)
 
     def write(self, data: bytes) -> None:
         """Put bytes at its end."""
-        with _told():
+        with told("temporary file"):
             self._file.write(data)
         self.size += len(data)
 
     def rewind(self) -> None:
         """Read from the beginning from now on."""
-        with _told():
+        with told("temporary file"):
             self._file.seek(0)
 
     def read(self, size: int) -> bytes:
         """The next bytes; none at the end."""
-        with _told():
+        with told("temporary file"):
             return self._file.read(size)
 
     def close(self) -> None:
@@ -125,15 +125,3 @@ async def read_through(
             raise
         take_back_cancellation()
         raise ClientGone(_GONE) from None
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """What the file system refuses is a failure of the store."""
-    try:
-        yield
-    except SmgError:
-        raise
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StoreFailed("full" if full else "failed", f"temporary file: {error}") from error

@@ -1,4 +1,5 @@
-"""Files on the wire: the form that one is uploaded with, the query of a list, and the objects that clients get.
+"""Files and uploads as they are kept, and on OpenAI's wire: the form of one, the query of a list, and the objects that clients
+get.
 
 Pure. Above: the handlers of files. Below: `multipart` reads the form's fields.
 """
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
+from smg_core.files.blobs import Blob
 from smg_core.json_types import JsonObject
 from smg_core.wire.fields import read_limit
 
@@ -18,6 +20,10 @@ __all__ = [
     "FileForm",
     "FileQuery",
     "KeptFile",
+    "KeptPart",
+    "KeptUpload",
+    "check_filename",
+    "check_purpose",
     "file_list",
     "file_object",
     "read_file_form",
@@ -48,7 +54,9 @@ class FileForm(Struct, frozen=True):
 
 
 class KeptFile(Struct, frozen=True, omit_defaults=True):
-    """A file as it is kept. Its contents are the `pieces` events of the log `log`; times are seconds since the epoch."""
+    """A file as it is kept; times are seconds since the epoch. Its contents lie in `blobs`, one behind the other, of the folder
+    `folder`; those of a file with a `log` are its `pieces` events: of a result of a batch, and of any file of earlier versions.
+    `media_type` is what it is of, `principal` the key that it was brought with."""
 
     id: str
     filename: str
@@ -56,8 +64,49 @@ class KeptFile(Struct, frozen=True, omit_defaults=True):
     bytes: int
     created_at: float
     expires_at: float
-    log: str
-    pieces: int
+    log: str = ""
+    pieces: int = 0
+    blobs: tuple[Blob, ...] = ()
+    folder: str = ""
+    media_type: str = ""
+    principal: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the id has behind its prefix, which differs from API to API."""
+        return self.id.removeprefix("file-")
+
+
+class KeptPart(Struct, frozen=True):
+    """A part of an upload: its id, and where its bytes are."""
+
+    id: str
+    blob: Blob
+
+
+class KeptUpload(Struct, frozen=True, omit_defaults=True):
+    """An upload in parts, as it is kept: what the file will be, its size as it was announced, and the parts that have come.
+    `file` is the id of the file, under which it is there once the status is "completed"; `seconds` says how long it is kept then,
+    None for the usual time."""
+
+    id: str
+    filename: str
+    purpose: str
+    bytes: int
+    created_at: float
+    expires_at: float
+    file: str
+    media_type: str = ""
+    status: Literal["pending", "completed", "cancelled"] = "pending"
+    parts: tuple[KeptPart, ...] = ()
+    folder: str = ""
+    principal: str = ""
+    seconds: float | None = None
+
+    @property
+    def received(self) -> int:
+        """Bytes that have come."""
+        return sum(each.blob.bytes for each in self.parts)
 
 
 class FileQuery(Struct, frozen=True):
@@ -81,14 +130,32 @@ def read_file_form(fields: Mapping[str, str], filename: str | None) -> FileForm:
         raise InvalidRequest(
             "Missing required parameter: 'purpose'.", param="purpose", code="missing_required_parameter"
         )
-    if fields["purpose"] not in _PURPOSES:
+    check_purpose(fields["purpose"])
+    return FileForm(check_filename(filename or "file", "file"), fields["purpose"], _read_expiry(fields))
+
+
+def check_purpose(purpose: str) -> None:
+    """Raise InvalidRequest for a purpose that no file has."""
+    if purpose not in _PURPOSES:
         known_purposes = ", ".join(f"'{each}'" for each in _PURPOSES)
         raise InvalidRequest(
             f"Invalid value for 'purpose'. Supported values are: {known_purposes}.",
             param="purpose",
             code="invalid_value",
         )
-    return FileForm(filename[:_LONGEST_NAME] or "file", fields["purpose"], _read_expiry(fields))
+
+
+def check_filename(name: str, param: str) -> str:
+    """The name of a file, which is no path. Raises InvalidRequest."""
+    if len(name) > _LONGEST_NAME:
+        raise InvalidRequest(
+            f"Invalid '{param}': the name of a file has at most {_LONGEST_NAME} characters.", param=param
+        )
+    if not name.isprintable() or "/" in name or "\\" in name or name in ("", ".", ".."):
+        raise InvalidRequest(
+            f"Invalid '{param}': the name of a file has no parts of a path and no control characters.", param=param
+        )
+    return name
 
 
 def _read_expiry(fields: Mapping[str, str]) -> ExpiresAfter | None:
