@@ -47,6 +47,12 @@ class Charge(LedgerEntry, Protocol):
     def follow(self, answer: HasUsage) -> None:
         """Charge what comes of an answer beyond what is reserved, while it comes."""
 
+    def read(self, tokens: int) -> None:
+        """A prompt of the request has so many tokens. Raises what refuses it."""
+
+    def go_on_with(self, model: str) -> None:
+        """Another model answers instead. Raises what refuses it."""
+
 
 class ModelPlace(LedgerEntry, Protocol):
     """A request's place before its model, and at its workers, which it has until it is settled."""

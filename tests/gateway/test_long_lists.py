@@ -11,10 +11,10 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.test_admin import ADMIN, VIRTUAL, bearer, opened
 
 from smg_core.app.app import App
-from smg_core.files.types import KeptFile
-from smg_core.files.kept import file_record
 from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
 from smg_core.batches.types import KeptBatch
+from smg_core.files.kept import file_record
+from smg_core.files.types import KeptFile
 from smg_core.history.store.base import (
     AppendItems,
     PutConversation,

@@ -40,28 +40,14 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
     trace.add_argument("--trace", required=True, help=f"a file of Mooncake, Azure or BurstGPT, or one of: {kinds}")
     trace.add_argument("--requests", type=_COUNT, default=10_000, help="how many at most (default: %(default)s)")
     trace.add_argument(
-        "--rate",
-        type=_FACTOR,
-        default=20.0,
-        help="of a generated trace: requests a second (default: %(default)s)",
+        "--rate", type=_FACTOR, default=20.0, help="of a generated trace: requests a second (default: %(default)s)"
     )
     trace.add_argument(
-        "--block",
-        type=_COUNT,
-        default=16,
-        help="of a generated trace: tokens of a block (default: %(default)s)",
+        "--block", type=_COUNT, default=16, help="of a generated trace: tokens of a block (default: %(default)s)"
     )
+    trace.add_argument("--scale", type=_FACTOR, default=1.0, help="of a generated trace: multiplies all lengths")
     trace.add_argument(
-        "--scale",
-        type=_FACTOR,
-        default=1.0,
-        help="of a generated trace: multiplies all lengths",
-    )
-    trace.add_argument(
-        "--faster",
-        type=_FACTOR,
-        default=1.0,
-        help="of a recorded trace: in a time so many times shorter",
+        "--faster", type=_FACTOR, default=1.0, help="of a recorded trace: in a time so many times shorter"
     )
     fleet = parser.add_argument_group("the fleet")
     fleet.add_argument("--engines", type=_COUNT, default=8, help="how many (default: %(default)s)")

@@ -20,6 +20,12 @@ class Charged:
     def follow(self, answer: HasUsage) -> None:
         raise AssertionError("no answer is followed here")
 
+    def read(self, tokens: int) -> None:
+        raise AssertionError("no prompt is read here")
+
+    def go_on_with(self, model: str) -> None:
+        raise AssertionError("no other model answers here")
+
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         self.settled.append(usage)
 

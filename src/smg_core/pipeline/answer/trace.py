@@ -6,7 +6,7 @@ Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from smg_core.hooks import (
     AttemptEnded,
@@ -25,6 +25,7 @@ from smg_core.hooks import (
     RequestStarted,
     WorkerPicked,
 )
+from smg_core.lease import Charge
 from smg_core.observability.trace_context import Outgoing, Propagation
 from smg_core.observability.tracing.content import TracedContent
 from smg_core.pipeline.prompt.documents import DocumentTexts
@@ -59,16 +60,6 @@ _NO_LOSSES: Mapping[str, str] = {}
 
 def _nothing() -> Outgoing:
     return _NOTHING
-
-
-class Charge(Protocol):
-    """What a request takes of its limits: it hears what the prompt has come to, and which model answers instead."""
-
-    def read(self, tokens: int) -> None:
-        """A prompt of the request has so many tokens. Raises what refuses it."""
-
-    def go_on_with(self, model: str) -> None:
-        """Another model answers instead. Raises what refuses it."""
 
 
 class Trace:
@@ -145,7 +136,7 @@ class Trace:
         if self.charge is not None:
             self._tell(self.charge, moment)
 
-    def _tell(self, charge: "Charge", moment: Moment) -> None:
+    def _tell(self, charge: Charge, moment: Moment) -> None:
         if isinstance(moment, EncodeDone):
             if moment.prompt_tokens:  # another server that counts them itself leaves none
                 charge.read(moment.prompt_tokens)
