@@ -1,4 +1,4 @@
-"""Files, and batches of requests in the forms of OpenAI and Anthropic, over one queue.
+"""Files, and batches of requests in the forms of OpenAI and Anthropic.
 
 Begin with `queue` and `run`. `store` and `files` are what is kept, `states` the life of a batch, `pacing` decides what is sent
 next, `calls` sends it; `openai` and `messages` have the routes of the two APIs.
