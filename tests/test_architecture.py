@@ -797,12 +797,17 @@ def test_imports_for_types_close_no_cycle(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------- the page about it
 
+LARGEST_PAGE = 10_000
 PAGE = (SRC.parent / "ARCHITECTURE.md").read_text()
 
 
 def drawing() -> str:
     """The way of a request and of a token, as ARCHITECTURE.md draws it."""
     return PAGE.partition("```\n")[2].partition("```")[0]
+
+
+def test_the_page_is_read_in_one_sitting() -> None:
+    assert len(PAGE.encode()) <= LARGEST_PAGE
 
 
 def test_every_module_of_the_drawing_is_in_the_tree(our_house: House) -> None:

@@ -1,4 +1,4 @@
-"""smg_config_files: JSON and YAML that a person wrote, read strictly: no key twice, no depth without end.
+"""smg_config_files: JSON and YAML that a person wrote, read strictly.
 
     from smg_config_files import TextRefused, read_json, read_yaml
 

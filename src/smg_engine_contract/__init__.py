@@ -1,4 +1,4 @@
-"""smg_engine_contract: the messages between a gateway and an engine, ours and those of engines that have their own.
+"""smg_engine_contract: The messages between gateway and engine, ours and engines' own.
 
     from smg_engine_contract import engine_pb2
 

@@ -1,4 +1,4 @@
-"""smg_multimodal: pictures, clips and recordings to the tensors and tokens an engine expects, on numpy and Pillow alone.
+"""smg_multimodal: Pictures, clips and recordings to the tensors that an engine expects.
 
     files = ModelFiles(model=config_json, preprocessor=preprocessor_config_json)
     preparer = Preparer(files, vocabulary)

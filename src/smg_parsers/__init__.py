@@ -1,4 +1,4 @@
-"""Read what language models write: reasoning, text and tool calls, from any family's format, cut anywhere.
+"""smg_parsers: Reads what models write: reasoning, text and tool calls, cut anywhere.
 
     from smg_parsers import Parser
 

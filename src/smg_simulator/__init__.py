@@ -1,4 +1,4 @@
-"""smg_simulator: an engine without a model behind real gRPC and HTTP, fleets under a virtual clock, and checks of API servers.
+"""smg_simulator: An engine without a model, fleets of them, and checks of API servers.
 
     from smg_simulator import SimulatedEngine, SimulatorConfig
 

@@ -1,4 +1,4 @@
-"""The public APIs, a folder for each: types, decoder, encoders, routes, and its row (`serving.spec.ApiSpec`).
+"""The public APIs, a folder each: types, decoder, encoders, routes, a row.
 
 `ALL` is the only list of them. A new API is a folder and a row here; permissions, error envelopes, `/openapi.json`, names in
 traces and metrics, and the paths of batches follow from the row. Importing this package imports none of them: `ALL` is made

@@ -1,4 +1,4 @@
-"""Authenticators: the tenant of a key, of a token or of a certificate, and what that caller may do.
+"""Authenticators: the tenant of a key, token or certificate, and its rights.
 
 Begin with `base`, what an authenticator is, and `roles`, the table of permissions. `credentials` finds the one credential of a
 request; `keys` and `virtual_keys` know API keys, `oidc` (edge) tokens of an OpenID Connect issuer by `issuer`, `jwks`, `tokens`

@@ -1,4 +1,4 @@
-"""Every setting of the gateway, gathered from the rooms, and the checks of a whole configuration.
+"""The settings of all packages in one record, and checks of the whole.
 
 The names below are the front door: `from smg_core.config import Config, ServerConfig`. Each section is a record that the room
 which reads it defines. `config` gathers them, `check` finds what could never work.

@@ -1,4 +1,4 @@
-"""Credentials of outside providers: read, asked for, renewed before they end, and never shown.
+"""Credentials of outside providers, renewed before they end, never shown.
 
 `engines.connections.credential` has the record of what an operator says; `open_signer` makes a signer of it, which gives each
 request its headers.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import attrs
 
-from smg_core.apis.rows import ALL
+from smg_core import apis as public_apis
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
@@ -105,8 +105,8 @@ class Assembly:
     to close, in place of the one that the settings name; `history_hooks` are called around every use of it. `identity` says
     whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
     several processes, and over `channel` these tell each other of changes; `clock`, `ids`, `rng` and `call_later` (the event
-    loop's, unless a test brings its own) are what the rooms are given of the world. `apis` are the rows of the public APIs.
-    `tools` are Python functions that models may call: requests name them as the server of tools `functions`.
+    loop's, unless a test brings its own) are what the rooms are given of the world. `apis` are rows of APIs, in place of all that
+    there are. `tools` are Python functions that models may call: requests name them as the server of tools `functions`.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Assembly:
         board: Board | None = None,
         channel: Channel | None = None,
         call_later: CallLater | None = None,
-        apis: Sequence[ApiSpec] = ALL,
+        apis: Sequence[ApiSpec] | None = None,
         tools: ToolFunctions = (),
     ) -> None:
         settings, rng = config or Config(), rng or random.Random()
@@ -139,7 +139,7 @@ class Assembly:
             call_later or loop_call_later,
             tuple(tools),
         )
-        self.apis = tuple(apis)
+        self.apis = tuple(public_apis.ALL if apis is None else apis)
         self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
         self._given_policy = policy

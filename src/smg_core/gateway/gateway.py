@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from smg_core.apis.chat.api import CHAT
+from smg_core.apis import chat
 from smg_core.app.app import App
 from smg_core.app.direct import DirectCalls
 from smg_core.app.inprocess import async_client, sync_client
@@ -136,9 +136,9 @@ class Gateway(Assembly):
 
         def decode() -> GenerationRequest:
             incoming = Incoming(
-                data, request_id=services.ids(CHAT.id_prefix), limits=services.live.limits, compat=services.compat
+                data, request_id=services.ids(chat.CHAT.id_prefix), limits=services.live.limits, compat=services.compat
             )
-            return CHAT.decode(incoming).generation
+            return chat.CHAT.decode(incoming).generation
 
         return await rehearsal(services, decode)
 

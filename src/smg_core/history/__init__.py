@@ -1,4 +1,4 @@
-"""The history: what is kept of responses, conversations and other objects after they were answered.
+"""The history: responses, conversations and other objects that are stored.
 
     from smg_core.history import PutRecord, StoredRecord, open_store
 

@@ -1,4 +1,4 @@
-"""One HTTP exchange, whatever server it came through: head, body, answer, route table, envelopes, bounds. Knows no API.
+"""One HTTP exchange, whatever the server: head, body, answer, routes, bounds. Knows no API.
 
 Begin with `exchange`: one request and its answer. `routes` finds the `endpoint`, `framing`, `bodies` and `inflating` bound what
 is read, `envelopes` says in whose words an error is, `websocket` is an exchange that goes on in frames. Above: `app`, `server`.

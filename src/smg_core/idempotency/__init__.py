@@ -1,1 +1,1 @@
-"""Idempotency-Key: a request that is sent again gets the answer of the first, and is not run twice."""
+"""Idempotency-Key: a request that is sent again gets the first answer."""

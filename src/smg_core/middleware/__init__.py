@@ -1,4 +1,4 @@
-"""Middleware of operators: code that sees requests and answers of the gateway, and may change or refuse them.
+"""Operators' code that sees, changes or refuses requests and answers.
 
 `base` is the contract of one middleware, `entries` what an operator says of each (order, routes, what happens when it fails),
 `plan` all of them, `chain` runs those of one exchange in order. `checks`, `request_checks` and `asgi_messages` look at everything

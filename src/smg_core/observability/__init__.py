@@ -1,5 +1,4 @@
-"""Observers, which write the moments of `hooks` to the log, and the format of log lines. Exports nothing; import from
-the modules.
+"""Observers that write the moments of `hooks`: logs, metrics, traces. Exports nothing; import from the modules.
 
 - `logs` (edge): configures logging; the access log
 - `access_lines`: the lines of the access log

@@ -1,4 +1,4 @@
-"""Text from outside, such as an engine's error, as a log may have it: its known words, without what may be a part of a prompt.
+"""Text from outside, such as an engine's error, as a log may have it.
 
 Begin with `filtering`; `vocabulary` has the known words.
 """

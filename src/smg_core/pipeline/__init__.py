@@ -1,4 +1,4 @@
-"""The life of one request: prepared once, streamed from a worker, retried until the first byte has gone out.
+"""The life of one request: prepared, streamed from a worker, retried.
 
 - `prompt`: from the request to a prompt that any engine of its model can be sent
 - `fit`: what one kind of engine is sent for it; `output`: from what the engine answers to events

@@ -1,4 +1,4 @@
-"""Routing policies, which choose the worker of a request, and what is known of which engine has which prompt in its cache.
+"""Routing policies, and the index of which engine has which prompt cached.
 
     from smg_core.routing import CacheAware, CandidateRecord, RoutingContext
 

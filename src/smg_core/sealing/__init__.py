@@ -1,4 +1,4 @@
-"""Sealed content: what the gateway gives a client to keep, and must be able to trust when it comes back.
+"""Sealed content that a client holds, and that is trusted when it comes back.
 
 A model's reasoning goes to the client and comes back in a later request, and nothing about it is stored here. The client gets it
 with a token that only this gateway can make, for this tenant and this family of models.

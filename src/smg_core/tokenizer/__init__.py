@@ -1,4 +1,4 @@
-"""Text to token ids, through the cache, and back, with stop strings; conversations to prompts.
+"""Text to token ids, through the cache, and back; conversations to prompts.
 
     from smg_core.tokenizer import CachedTokenizer, Prompt, StopMatcher, load_tokenizer
 

@@ -1,4 +1,4 @@
-"""Plugins that are WebAssembly components, in a sandbox of memory, stack and time.
+"""Plugins that are WebAssembly components, in a sandbox.
 
     from smg_core.wasm import About, RequestHead, WasmHost
 

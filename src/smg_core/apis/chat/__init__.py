@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from smg_core.front_door import front_door
 
 if TYPE_CHECKING:
+    from smg_core.apis.chat.api import CHAT as CHAT
     from smg_core.apis.chat.decode import ChatRequest as ChatRequest
     from smg_core.apis.chat.decode import decode_chat as decode_chat
     from smg_core.apis.chat.encode import ChatStreamEncoder as ChatStreamEncoder
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = front_door(
     __name__,
     {
+        "smg_core.apis.chat.api": ("CHAT",),
         "smg_core.apis.chat.decode": ("ChatRequest", "decode_chat"),
         "smg_core.apis.chat.encode": ("ChatStreamEncoder", "ChatWholeEncoder"),
         "smg_core.errors": ("InvalidRequest", "SmgError"),
