@@ -79,7 +79,7 @@ def read_function(given: Callable[..., Any] | PythonTool) -> ReadFunction:
     tool = given if isinstance(given, PythonTool) else PythonTool(given)
     function = tool.function
     inner = _innermost(function)
-    name = tool.name or getattr(inner, "__name__", type(inner).__name__)
+    name = str(tool.name or getattr(inner, "__name__", type(inner).__name__))
     if not callable(function) or isinstance(function, type):
         raise ValueError(  # noqa: TRY004
             f"a tool is a function, not {name[:80]!r} of the type {type(function).__name__}"
@@ -180,7 +180,7 @@ def _schema(
         text = _noted(types_of.get(key)) or described.get(key)
         if text:
             shown.setdefault("description", text)
-    found = {"type": "object", "properties": properties, "required": list(own.get("required", ()))}
+    found: dict[str, Any] = {"type": "object", "properties": properties, "required": list(own.get("required", ()))}
     found["additionalProperties"] = False
     if others:
         found["$defs"] = others
