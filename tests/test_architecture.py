@@ -53,11 +53,12 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp smg_simulator.answers wasm
+        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm
     """,
     """
         apis.realtime.wire credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
-        engines.realtime engines.token_ids engines.vendors pipeline.answer pipeline.output smg_simulator.engine workers
+        engines.realtime engines.token_ids engines.vendors pipeline.answer pipeline.output smg_mcp
+        smg_simulator.engine workers
     """,
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang

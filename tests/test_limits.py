@@ -936,6 +936,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
         smg_mcp.functions.session: _SHOWN
+        smg_mcp.web.fetching: _ROBOTS_BYTES
+        smg_mcp.web.reading: _HEAD
         smg_mcp.sessions.session: _MOST_SHOWN
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE

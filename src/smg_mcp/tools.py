@@ -30,7 +30,7 @@ from smg_mcp.policy.approval import Approval
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
-from smg_mcp.records.settings import McpServer, McpSettings
+from smg_mcp.records.settings import McpServer, McpSettings, WebSettings
 from smg_mcp.request_tools import Reachable, RequestTools
 from smg_mcp.sessions.pool import SessionKey, SessionPool, digest_of_credentials
 from smg_mcp.sessions.times import SessionTimes
@@ -44,6 +44,8 @@ __all__ = ["FUNCTIONS", "McpTools"]
 
 FUNCTIONS = "functions"
 """The server whose tools are the functions that a program gives."""
+_HERE = ("python", "web")
+"""The protocols of servers whose tools run in this program."""
 
 _OWN_HEADERS = frozenset(
     {
@@ -89,12 +91,12 @@ class McpTools:
         self._rules = {
             server.name: rules_for_server(server, settings.egress)
             for server in settings.servers
-            if server.protocol not in ("stdio", "python")
+            if server.protocol not in _HERE and server.protocol != "stdio"
         }
         self._functions = {
             server.name: Functions(_functions_of(server, functions), settings.limits)
             for server in settings.servers
-            if server.protocol == "python"
+            if server.protocol in _HERE
         }
         self._request_rules = rules_for_request(settings.egress)
         self._sweeping: asyncio.Task[None] | None = None
@@ -167,7 +169,7 @@ class McpTools:
                 if servers is None:
                     continue
                 raise McpUnknownTool(f"there is no server {name[:80]!r}")
-            if server.protocol == "python":
+            if server.protocol in _HERE:
                 found.append(self._functions_for(server, tenant, request_id))
                 continue
             sent = _headers_for(server, (credentials or {}).get(name), headers or {}, marks)
@@ -289,6 +291,10 @@ def _with_functions(settings: McpSettings) -> McpSettings:
 
 
 def _functions_of(server: McpServer, given: Sequence[Callable[..., Any] | PythonTool]) -> tuple[ReadFunction, ...]:
+    if server.protocol == "web":
+        from smg_mcp.web.tools import web_tools  # loads an HTTP client
+
+        return checked_functions(web_tools(server.web or WebSettings()), f"mcp.servers.{server.name}.web")
     place = f"mcp.servers.{server.name}.functions"
     own = given if server.name.lower() == FUNCTIONS else ()
     return checked_functions([*functions_of(server.functions, place), *own], place)

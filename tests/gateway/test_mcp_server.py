@@ -24,6 +24,7 @@ from smg_core import Config
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.http.settings import ServerConfig
 from smg_core.pipeline.settings import McpConfig
+from smg_core.sealing.shared import shared_sealer
 from smg_core.wire.settings import LimitsConfig
 from smg_mcp import McpTools, PythonTool, ToolContext, ToolProgress
 from smg_simulator.engine.engine import SimulatorConfig
@@ -225,6 +226,12 @@ async def test_a_client_cancels_a_call_of_its_session_by_its_id(house: House, to
     assert (await send(house, cancel, mcp_session_id=mine)).status_code == 202
     assert (await call).json()["error"]["code"] == -32800
     await eventually(lambda: tools.left == ["cut"])
+
+
+@pytest.mark.parametrize("id", [None, True, 1.5, [], 10**30, "x" * 10_000])
+async def test_a_cancellation_of_what_does_not_run_is_taken_and_passed_over(house: House, id: Any) -> None:
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
+    assert (await send(house, cancel, mcp_session_id=await session(house))).status_code == 202
 
 
 async def test_a_client_is_told_of_changes_in_every_version(house: House, tools: ToolServer) -> None:
@@ -522,7 +529,8 @@ async def test_a_gateway_that_is_its_own_server_is_noticed(tools: ToolServer, tm
 
 async def test_a_request_that_came_through_many_gateways_is_refused(tools: ToolServer, tmp_path: Path) -> None:
     async with serving(tmp_path, [at(tools)]) as house:
-        own = house.gateway.services.running.sealer.key_id
+        services = house.gateway.services
+        own = shared_sealer(services.live.config.sealing, services.running.sealer).key_id
         for hops in (f"{own};1", "beef;4", "beef;x", "beef", ";"):
             answer = await rpc(house, "tools/list", smg_mcp_hops=hops)
             assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (409, "mcp_loop")

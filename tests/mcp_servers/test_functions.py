@@ -201,6 +201,37 @@ def test_two_functions_of_one_name_are_refused() -> None:
         McpTools.from_config({}, functions=[plain, PythonTool(weather, name="plain")])
 
 
+def _by_place(a: int = 1, /, b: int = 2) -> list[int]:
+    return [a, b]
+
+
+def _odd_names(self: int, cls: int = 1, __x: int = 2, *, in_: int = 3) -> list[int]:
+    return [self, cls, __x, in_]
+
+
+def _anything(a: object, b: int = None) -> list[Any]:  # type: ignore[assignment]  # noqa: RUF013
+    return [a, b]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "found"),
+    [
+        (_by_place, {"b": 5}, [1, 5]),
+        (_by_place, {"a": 5}, [5, 2]),
+        (_odd_names, {"self": 7}, [7, 1, 2, 3]),
+        (_odd_names, {"self": 7, "__x": 8, "in_": 9}, [7, 1, 8, 9]),
+        (_anything, {"a": [1]}, [[1], None]),
+        (_anything, {"a": None, "b": None}, [None, None]),
+    ],
+)
+def test_parameters_of_every_kind_and_name_get_their_values(
+    function: Callable[..., Any], given: dict[str, Any], found: list[Any]
+) -> None:
+    read = read_function(function)
+    jsonschema_rs.validate(dict(read.schema), given)
+    assert read.call_of(given, ToolContext())() == found
+
+
 # ------------------------------------------------------------------------------------------------------------- how they run
 
 
@@ -238,9 +269,9 @@ async def test_what_a_plain_function_gives_to_be_awaited_is_awaited() -> None:
     assert (await told(lambda: inner())).text == "waited"
 
 
-class Unspeakable(Exception):
+class Unspeakable(BaseException):
     def __str__(self) -> str:
-        raise ValueError
+        raise SystemExit
 
 
 def _raising(error: BaseException, *, waits: bool) -> Callable[[], Any]:
@@ -311,6 +342,12 @@ async def test_a_result_is_text_and_where_it_is_an_object_also_structured(
     outcome = await told(lambda: given)
     assert (outcome.text, outcome.structured) == (text, structured)
     assert outcome.is_error is isinstance(given, ToolOutcome)
+
+
+async def test_an_outcome_with_what_is_no_part_is_the_tools_error() -> None:
+    outcome = await told(lambda: ToolOutcome(("text",)))  # type: ignore[arg-type]
+    assert outcome.is_error
+    assert "no part" in outcome.text
 
 
 async def test_a_function_may_give_a_picture() -> None:

@@ -56,6 +56,7 @@ from smg_core.request import Caller
 from smg_core.routing.base import Policy, RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
+from smg_core.sealing.shared import shared_sealer
 from smg_core.serving.admission import admission_of, compat_of
 from smg_core.serving.live import Live
 from smg_core.serving.model_lookup import ModelLookup
@@ -323,7 +324,8 @@ class Assembly:
             decisions=services.decisions,
         )
         adopt_placement(services)
-        mark, mcp = running.sealer.key_id, live.config.mcp
+        mcp = live.config.mcp
+        mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})

@@ -86,9 +86,9 @@ class HostedTools:
         settings: McpConfig,
         history: Store,
         clock: Clock,
-        marks: Mapping[str, str],
+        marks: Mapping[str, str] | None = None,
     ) -> None:
-        self._tools, self._marks = tools, marks
+        self._tools, self._marks = tools, marks or {}
         self._settings = settings
         self._history = history
         self._clock = clock

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from smg_mcp.records.errors import McpConfigError
-from smg_mcp.records.settings import McpServer, McpSettings, ProxySettings
+from smg_mcp.records.settings import McpServer, McpSettings, ProxySettings, SearchSettings
 
 __all__ = ["settings_of"]
 
@@ -60,10 +60,12 @@ def _variable(found: re.Match[str], environment: Mapping[str, str], path: str) -
 
 def _check_server(server: McpServer) -> None:
     place = f"mcp.servers.{server.name}"
-    if server.protocol == "python":
-        _check_functions(server, place)
+    if server.protocol in ("python", "web"):
+        _check_here(server, place)
     elif server.functions:
         raise McpConfigError(f"{place}.functions: is of use for the protocol python only")
+    elif server.web is not None:
+        raise McpConfigError(f"{place}.web: is of use for the protocol web only")
     elif server.protocol == "stdio":
         _check_child(server, place)
     else:
@@ -79,12 +81,28 @@ def _check_server(server: McpServer) -> None:
             raise McpConfigError(f"{place}.tools.{tool}.arg_mapping.renames: two arguments get the same name")
 
 
-def _check_functions(server: McpServer, place: str) -> None:
+def _check_here(server: McpServer, place: str) -> None:
+    """Check a server whose tools run in this program."""
     for key in (
         *("command", "args", "envs", "cwd", "url", "token", "oauth", "proxy", "headers", "forward_headers", "roots"),
     ):
         if getattr(server, key):
-            raise McpConfigError(f"{place}.{key}: is of no use for the protocol python")
+            raise McpConfigError(f"{place}.{key}: is of no use for the protocol {server.protocol}")
+    if server.functions and server.protocol != "python":
+        raise McpConfigError(f"{place}.functions: is of use for the protocol python only")
+    if server.web is not None and server.protocol != "web":
+        raise McpConfigError(f"{place}.web: is of use for the protocol web only")
+    if server.web is not None and server.web.search is not None:
+        _check_search(server.web.search, f"{place}.web.search")
+
+
+def _check_search(search: SearchSettings, place: str) -> None:
+    if search.service == "searxng" and search.url is None:
+        raise McpConfigError(f"{place}.url: searxng is at an address of yours, such as https://search.example/search")
+    if search.service != "searxng" and not search.key:
+        raise McpConfigError(f"{place}.key: {search.service} needs a key")
+    if search.url is not None:
+        _check_address(search.url, ("http", "https"), f"{place}.url")
 
 
 def _check_child(server: McpServer, place: str) -> None:

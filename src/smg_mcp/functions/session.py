@@ -189,7 +189,7 @@ def _raised(error: BaseException) -> ToolOutcome:
     """What the model is told of an error of a function: which it is, and what it says."""
     try:
         said = str(error)
-    except Exception:  # noqa: BLE001  # users' code
+    except BaseException:  # noqa: BLE001  # users' code, as above
         said = "(it cannot be shown)"
     name = type(error).__name__
     return error_outcome(as_text(f"{name}: {said}" if said else name)[:_SHOWN])
@@ -202,6 +202,8 @@ def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
     parts = value if isinstance(value, list | tuple) else [value]
     try:
         if isinstance(value, ToolOutcome):
+            if not all(isinstance(each, _PARTS) for each in value.content):
+                return error_outcome("the function gave an outcome with what is no part of one")
             structured = msgspec.json.decode(msgspec.json.encode(value.structured))
             told = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
             return outcome_of({**told, "structuredContent": structured}, limits)

@@ -5,7 +5,7 @@ Above: `session`, `loading`. Below: `docstrings`, the records; msgspec, which ma
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import attrs
@@ -15,8 +15,6 @@ from smg_mcp.functions.docstrings import read_docstring
 from smg_mcp.records.base import OnProgress, ToolHints
 
 __all__ = ["PythonTool", "ReadFunction", "ToolContext", "read_function"]
-
-_IN_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 @attrs.frozen
@@ -55,22 +53,19 @@ class ReadFunction:
     is_async: bool
     arguments: Any = attrs.field(repr=False)
     """The struct of the arguments, whose fields are set where the model gave a value."""
-    parameters: Mapping[str, bool] = attrs.field(factory=dict, repr=False)
-    """By the name of each field: whether it is handed over by its place."""
+    parameters: Sequence[inspect.Parameter] = attrs.field(default=(), repr=False)
     context: str | None = None
 
     def call_of(self, given: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         """The call with these arguments. Raises msgspec.ValidationError where they do not fit."""
         read = msgspec.convert(given, self.arguments)
         placed, named = [], {}
-        for name, in_place in self.parameters.items():
-            value = context if name == self.context else getattr(read, name, msgspec.UNSET)
-            if in_place:
-                if value is msgspec.UNSET:
-                    break  # those behind it cannot be handed over either
-                placed.append(value)
+        for place, each in enumerate(self.parameters):
+            value = context if each.name == self.context else getattr(read, _field(place))
+            if each.kind is inspect.Parameter.POSITIONAL_ONLY:
+                placed.append(each.default if value is msgspec.UNSET else value)
             elif value is not msgspec.UNSET:
-                named[name] = value
+                named[each.name] = value
         return functools.partial(self.tool.function, *placed, **named)
 
 
@@ -79,7 +74,7 @@ def read_function(given: Callable[..., Any] | PythonTool) -> ReadFunction:
     tool = given if isinstance(given, PythonTool) else PythonTool(given)
     function = tool.function
     inner = _innermost(function)
-    name = tool.name or getattr(inner, "__name__", type(inner).__name__)
+    name = str(tool.name or getattr(inner, "__name__", type(inner).__name__))
     if not callable(function) or isinstance(function, type):
         raise ValueError(  # noqa: TRY004
             f"a tool is a function, not {name[:80]!r} of the type {type(function).__name__}"
@@ -105,7 +100,7 @@ def read_function(given: Callable[..., Any] | PythonTool) -> ReadFunction:
         schema,
         inspect.iscoroutinefunction(called),
         arguments,
-        {each.name: each.kind in _IN_PLACE for each in signature.parameters.values()},
+        tuple(signature.parameters.values()),
         context,
     )
 
@@ -136,6 +131,11 @@ def _types_of(called: Any) -> dict[str, Any]:
     return found
 
 
+def _field(place: int) -> str:
+    """The field of the argument in this place: a parameter may have a name that no field can have."""
+    return f"argument_{place}"
+
+
 def _arguments(
     name: str,
     signature: inspect.Signature,
@@ -145,16 +145,19 @@ def _arguments(
 ) -> tuple[Any, dict[str, Any]]:
     """The struct of the arguments of a function, and their schema."""
     fields: list[Any] = []
-    for each in signature.parameters.values():
+    for place, each in enumerate(signature.parameters.values()):
         if each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise ValueError(f"the function {name} takes any arguments (*{each.name}), which no model can know")
         if each.name == context:
             continue
         kind = types_of.get(each.name, Any)
+        kind = Any if kind is object else kind
         if each.default is inspect.Parameter.empty:
-            fields.append((each.name, kind))
+            fields.append((_field(place), kind, msgspec.field(name=each.name)))
         else:
-            fields.append((each.name, kind | msgspec.UnsetType if kind is not Any else Any, msgspec.UNSET))
+            kind = kind | None if each.default is None and kind is not Any else kind
+            kind = Any if kind is Any else kind | msgspec.UnsetType
+            fields.append((_field(place), kind, msgspec.field(default=msgspec.UNSET, name=each.name)))
     try:
         struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         made = msgspec.json.schema(struct)
@@ -180,7 +183,7 @@ def _schema(
         text = _noted(types_of.get(key)) or described.get(key)
         if text:
             shown.setdefault("description", text)
-    found = {"type": "object", "properties": properties, "required": list(own.get("required", ()))}
+    found: dict[str, Any] = {"type": "object", "properties": properties, "required": list(own.get("required", ()))}
     found["additionalProperties"] = False
     if others:
         found["$defs"] = others

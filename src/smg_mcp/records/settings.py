@@ -12,6 +12,7 @@ from smg_mcp.records.base import CallVerdict
 __all__ = [
     "ArgumentMapping",
     "EgressSettings",
+    "FetchSettings",
     "InventorySettings",
     "McpLimits",
     "McpPolicy",
@@ -20,9 +21,11 @@ __all__ = [
     "OAuthSettings",
     "PolicyRule",
     "ProxySettings",
+    "SearchSettings",
     "ServerPolicy",
     "SessionSettings",
     "ToolSettings",
+    "WebSettings",
 ]
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
@@ -78,12 +81,52 @@ class OAuthSettings(_Record, frozen=True, kw_only=True):
     store: str | None = None
 
 
+class SearchSettings(_Record, frozen=True, kw_only=True):
+    """The service that searches the web: SearXNG at a `url` of the operator's, Brave or Tavily with a `key`. `results` are given
+    where the model does not say how many, of each at most so many `characters`; an answer has at most so many `bytes`."""
+
+    service: Literal["searxng", "brave", "tavily"]
+    url: str | None = None
+    key: str | None = None
+    results: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
+    characters: _Count = 1000
+    seconds: _Seconds = 15.0
+    bytes: _Bytes = 2 * 1024 * 1024
+
+
+class FetchSettings(_Record, frozen=True, kw_only=True):
+    """How pages of the web are read: where they may be (private networks only for the hosts in `private`), how large they may be,
+    and how much of their text a model is given. `robots`: pages that a host's robots.txt closes to programs are not read."""
+
+    schemes: tuple[Literal["https", "http"], ...] = ("https", "http")
+    hosts: tuple[str, ...] | None = None
+    blocked_hosts: tuple[str, ...] = ()
+    ports: tuple[int, ...] = (80, 443)
+    private: tuple[str, ...] = ()
+    redirects: Annotated[int, msgspec.Meta(ge=0, le=20)] = 5
+    bytes: _Bytes = 2 * 1024 * 1024
+    characters: _Count = 50_000
+    seconds: _Seconds = 20.0
+    at_once: _Count = 32
+    robots: bool = False
+    user_agent: str = "smg-gateway"
+
+
+class WebSettings(_Record, frozen=True, kw_only=True):
+    """The tools of a server of the protocol `web`: `search`, where a service is set, and `fetch`, unless it is null."""
+
+    search: SearchSettings | None = None
+    fetch: FetchSettings | None = FetchSettings()
+
+
 class McpServer(_Record, frozen=True, kw_only=True):
     """One server: how it is started or reached, who may use it, and what is different for its tools. `functions` are Python
-    functions, for the protocol `python`: MODULE:ATTRIBUTE, or names of entry points of the group `smg.tools`."""
+    functions, for the protocol `python`: MODULE:ATTRIBUTE, or names of entry points of the group `smg.tools`; `web`
+    says which tools one of the protocol `web` has."""
 
     name: _Name
-    protocol: Literal["stdio", "streamable", "sse", "http", "python"]
+    protocol: Literal["stdio", "streamable", "sse", "http", "python", "web"]
+    web: WebSettings | None = None
     functions: tuple[str, ...] = ()
     command: str | None = None
     args: tuple[str, ...] = ()

@@ -46,7 +46,8 @@ class RunningCalls:
         leaving."""
         if not session or (session, id) in self._running:
             return await work
-        task = self._running[session, id] = asyncio.ensure_future(work)
+        task: asyncio.Task[T] = asyncio.ensure_future(work)
+        self._running[session, id] = task
         try:
             await asyncio.wait([task])
         finally:

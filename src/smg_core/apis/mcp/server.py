@@ -29,7 +29,8 @@ from smg_core.http.browsers import check_origin
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
 from smg_core.json_types import Json, JsonObject
-from smg_core.sealing.sealer import SealContext, load_ciphers
+from smg_core.sealing.sealer import SealContext, Sealer, load_ciphers
+from smg_core.sealing.shared import shared_sealer
 from smg_core.serving.json_handler import JSON_TYPE, made_of
 from smg_core.serving.services import Services
 from smg_core.tools.hops import next_hops
@@ -112,7 +113,7 @@ class McpEndpoint:
         exchange.take_id(services.ids, "mcp_")
         headers = exchange.headers
         check_origin(headers.get("origin"), headers.get("host", ""), services.live.config.server.cors_origins)
-        marks = next_hops(headers, services.running.sealer.key_id)
+        marks = next_hops(headers, self._sealer.key_id)
         return ToolAsker(exchange.caller, headers, exchange.request_id, marks)
 
     async def _session(self, exchange: Exchange) -> str:
@@ -123,13 +124,18 @@ class McpEndpoint:
             return ""
         await self._load()
         try:
-            self._services.running.sealer.open(token.encode("latin-1"), _context(exchange))
+            self._sealer.open(token.encode("latin-1"), _context(exchange))
         except SealBroken:
             raise NotFound("There is no such session.") from None
         session = blake2b(token.encode("latin-1"), digest_size=16).hexdigest()
         if self._calls.has_ended(session):
             raise NotFound("This session has ended.")
         return session
+
+    @property
+    def _sealer(self) -> Sealer:
+        services = self._services
+        return shared_sealer(services.live.config.sealing, services.running.sealer)
 
     async def _load(self) -> None:
         if not self._seals:
@@ -142,7 +148,7 @@ class McpEndpoint:
         if services.live.config.mcp.serve != "sessions":
             return []
         await self._load()
-        token = services.running.sealer.seal(services.ids("").encode(), _context(exchange))
+        token = self._sealer.seal(services.ids("").encode(), _context(exchange))
         return [(b"mcp-session-id", token)]
 
     def _id(self, exchange: Exchange) -> Header:
@@ -176,7 +182,7 @@ class McpEndpoint:
         """Act on a notification."""
         if message.method == "notifications/cancelled" and session and not message.wants_answer:
             id = message.params.get("requestId")
-            if isinstance(id, int | str):
+            if isinstance(id, int | str) and not isinstance(id, bool):
                 await self._calls.cancel(session, id)
 
     async def _answer_one(self, exchange: Exchange, message: McpMessage, asker: ToolAsker, session: str) -> None:
