@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from smg_core.errors import NoWorker
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.placement.rules import PlacedRequest, LabelTerm, PlacementRule
+from smg_core.placement.rules import LabelTerm, PlacedRequest, PlacementRule
 from smg_core.request import Caller
 from smg_core.routing.simple import pressure
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT, CandidateRecord

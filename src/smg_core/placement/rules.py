@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import attrs
 from msgspec import Struct
 
-__all__ = ["PlacedRequest", "LabelTerm", "Pattern", "PlacementRefused", "PlacementRule", "Verb", "read_placement"]
+__all__ = ["LabelTerm", "Pattern", "PlacedRequest", "PlacementRefused", "PlacementRule", "Verb", "read_placement"]
 
 Verb = Literal["require", "prefer", "weigh", "isolate"]
 """What a rule does with the workers that have its labels: no others are taken; no others while they have room; their weight

@@ -16,6 +16,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
 from smg_core.workers.handovers import Handovers
+from smg_core.workers.pools import PoolHistory
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
@@ -33,7 +34,7 @@ class Registry:
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
     was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
     seconds, and `expected` says what a worker that has not joined may serve. `offered` are the names of adapters that workers
-    would load, each with the name of its model."""
+    would load, each with the name of its model. `pools` knows how busy those of each model and role are."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Registry:
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
         self.offered: Mapping[str, str] = {}
+        self.pools = PoolHistory(self._board.process[1])
         self._monotonic, self._expected = monotonic, expected
 
     @property

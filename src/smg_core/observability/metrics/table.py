@@ -32,6 +32,7 @@ from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
 from smg_core.observability.metrics.plugins import PLUGINS
+from smg_core.observability.metrics.pools import POOLS
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
 __all__ = ["METRICS", "is_one_answer", "refused_by_a_limit", "seconds_per_token", "workers_in_flight", "workers_ready"]
@@ -522,6 +523,7 @@ METRICS = (
     *ROUTER,
     *SECOND_CALLS,
     *WORKERS,
+    *POOLS,
     *INFERENCE,
     *DISCOVERY,
     *MESH_METRICS,
