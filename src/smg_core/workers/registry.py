@@ -9,7 +9,7 @@ request and is a dictionary read; the index is rebuilt when a worker's state or 
 Above: the pipeline and the monitor. Below: worker.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from smg_core.engines.base import EngineFacts
@@ -58,6 +58,7 @@ class Registry:
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
         self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
+        self.any_asleep = False  # whether some worker's engine sleeps
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
@@ -114,6 +115,8 @@ class Registry:
         in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not. `alone`: nothing is
         so for the other processes, since it is this process that leaves and not the worker."""
         changed = worker.apply(signal, reason)
+        if changed and signal == "joined":
+            worker.asleep = False  # an engine that has joined anew has its memory
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
             self.breakers.forget(worker.name, alone=alone)
             self.handovers.forget(worker.name)
@@ -125,6 +128,12 @@ class Registry:
         if changed:
             self._index()
         return changed
+
+    def sleep(self, workers: Sequence[Worker], *, asleep: bool) -> None:
+        """Let workers be no candidates while their engine sleeps, or be some again."""
+        for worker in workers:
+            worker.asleep = asleep
+        self._index()
 
     def change(self, worker: Worker, spec: WorkerSpec) -> None:
         """Let a worker be what `spec` says, under the same name. Another engine has all its time to join."""
@@ -203,7 +212,7 @@ class Registry:
             if worker.state == "ready":
                 for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)
-        self._ready = {key: tuple(workers) for key, workers in ready.items()}
+        self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         self._kinds = {
             key: frozenset({id(worker.facts): worker.facts for worker in workers}.values())
@@ -213,6 +222,7 @@ class Registry:
         self._known = frozenset(model for worker in serving for model in worker.serves)
         self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
         self.any_split = bool(self._split)
+        self.any_asleep = any(worker.asleep for worker in self._workers.values())
         encoders: dict[str, list[Worker]] = {}
         for worker in self._workers.values():
             for model in worker.models if worker.role == "encode" else ():

@@ -303,7 +303,8 @@ class Worker:
     people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
     there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks fail, in any
-    state. `ended` counts the calls of this process that have ended. `since`: when this engine was added, in monotonic seconds."""
+    state. `asleep`: its engine has given its memory free, and gets no requests. `ended` counts the calls of this process that
+    have ended. `since`: when this engine was added, in monotonic seconds."""
 
     spec: WorkerSpec
     row: int
@@ -326,6 +327,7 @@ class Worker:
     process: ProcessTracker = attrs.field(factory=ProcessTracker)
     failing: bool = False
     ended: int = 0
+    asleep: bool = False
     since: float = 0.0
     _lost_at: float | None = attrs.field(default=None, init=False)
     _elsewhere: int = attrs.field(default=0, init=False)
