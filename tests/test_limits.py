@@ -95,6 +95,7 @@ CONSTANTS: dict[str, str] = {
     "placement.placing.SHOWN": SHOWN,
     "fleet.adapter_loading.FAILED_S": PACE,
     "fleet.adapter_loading.SPREAD": "how uneven requests for an adapter may be; as much as a preference of placement lets be",
+    **dict.fromkeys(("workers.pools.EVERY_S", "workers.pools.KEPT"), "two minutes over which the rate of a pool goes"),
     "limits.low_budgets._MOST": "budgets of which is known that they were told; beyond that one may be told again",
     "batches.served_elsewhere._MOST": "more processes than share a store; of one that is not read, no batch is left to it",
     **dict.fromkeys(

@@ -214,6 +214,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("pipeline/pooled/gathering.py: worker.name", "pipeline/calls/streaming.py: worker.name"),
         *("models/onboarding.py: each.name", "models/onboarding.py: info.model", "models/onboarding.py: name"),
         *("models/onboarding.py: worker.name", "workers/worker.py: self.name", "middleware/chain.py: entry.name"),
+        *("fleet/adapter_loading.py: worker.name", "fleet/adapter_loading.py: model.adapter"),
         *(
             "credentials/renewal/renewed.py: self.name",
             "middleware/storing.py: link.entry.name",

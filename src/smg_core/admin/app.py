@@ -15,6 +15,7 @@ from smg_core.admin.mesh import mesh_routes
 from smg_core.admin.metrics.meter import Meter
 from smg_core.admin.metrics.serving import metrics_route
 from smg_core.admin.roster import roster_routes
+from smg_core.admin.signals import signal_routes
 from smg_core.admin.usage import usage_routes
 from smg_core.app.app import App
 from smg_core.app.openapi_routes import describing_routes
@@ -44,6 +45,7 @@ def admin_table(
         *roster_routes(services),
         *limit_routes(services),
         *mesh_routes(services),
+        *signal_routes(services),
         *usage_routes(services),
         *control_routes(services, control or Control(gateway, processes)),
     ]

@@ -1,6 +1,6 @@
 """The input and output of the admin door's routes of workers, for its `/admin/openapi.json`. Above: the routes. Pure."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -13,10 +13,12 @@ __all__ = [
     "PauseBody",
     "RankRow",
     "ResumeBody",
+    "SleepBody",
     "StartProfileBody",
     "StopProfileBody",
     "TransferWeightsBody",
     "UnloadAdapterBody",
+    "WakeBody",
     "WorkerAnswer",
     "WorkerAnswers",
     "WorkersBody",
@@ -77,6 +79,16 @@ class PauseBody(WorkersBody, kw_only=True):
     "retract" lets them go on with a cache made anew."""
 
     mode: PauseMode = "abort"
+
+
+class SleepBody(WorkersBody, kw_only=True):
+    """The engines that are to sleep. `level` 1 keeps the weights at hand, 2 drops them too."""
+
+    level: Literal[1, 2] = 1
+
+
+class WakeBody(WorkersBody, kw_only=True):
+    """The engines that are to wake."""
 
 
 class ResumeBody(WorkersBody, kw_only=True):

@@ -25,17 +25,21 @@ from smg_core.admin.worker_types import (
     PauseBody,
     RankRow,
     ResumeBody,
+    SleepBody,
     StartProfileBody,
     StopProfileBody,
     TransferWeightsBody,
     UnloadAdapterBody,
+    WakeBody,
     WorkerAnswer,
     WorkerAnswers,
     WorkersBody,
 )
 from smg_core.engines.base import Engine
 from smg_core.engines.upkeep import (
+    EngineReply,
     EngineTask,
+    FallAsleep,
     FlushCache,
     LoadAdapter,
     LoadWeights,
@@ -60,10 +64,12 @@ __all__ = [
     "LOAD_WEIGHTS",
     "PAUSE",
     "RESUME",
+    "SLEEP",
     "START_PROFILE",
     "STOP_PROFILE",
     "TRANSFER_WEIGHTS",
     "UNLOAD_ADAPTER",
+    "WAKE",
     "WORKER_LOADS",
     "worker_routes",
 ]
@@ -95,6 +101,8 @@ LOAD_ADAPTER = _about("loadAdapter", "Have engines load a LoRA adapter, which is
 
 PAUSE = _about("pauseGeneration", "Have engines stop generating until they are resumed.", PauseBody)
 
+SLEEP = _about("sleepWorkers", "Have engines give their memory free; they get no requests until they wake.", SleepBody)
+WAKE = _about("wakeWorkers", "Have engines take their memory back, and send them requests again.", WakeBody)
 RESUME = _about("resumeGeneration", "Have engines generate again.", ResumeBody)
 
 LOAD_WEIGHTS = _about("loadWeights", "Have engines load the weights of a checkpoint, in place.", LoadWeightsBody)
@@ -117,6 +125,8 @@ def worker_routes(services: Services) -> tuple[Route[Endpoint], ...]:
         ("/admin/workers/unload_adapter", workers.unload_adapter, UNLOAD_ADAPTER),
         ("/admin/workers/pause", workers.pause, PAUSE),
         ("/admin/workers/resume", workers.resume, RESUME),
+        ("/admin/workers/sleep", workers.sleep, SLEEP),
+        ("/admin/workers/wake_up", workers.wake_up, WAKE),
         ("/admin/workers/load_weights", workers.load_weights, LOAD_WEIGHTS),
         ("/admin/workers/transfer_weights", workers.transfer_weights, TRANSFER_WEIGHTS),
     )
@@ -156,6 +166,22 @@ class _Workers:
 
     async def resume(self, exchange: Exchange) -> None:
         await self._upkeep(exchange, await self._body(exchange, ResumeBody), ResumeGeneration())
+
+    async def sleep(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, SleepBody)
+
+        async def ask(worker: Worker, engine: Engine) -> _Told:
+            return _done(await self._services.running.sleeping.put_to_sleep(worker, engine, FallAsleep(body.level)))
+
+        await self._respond(exchange, self._chosen(body.workers), ask)
+
+    async def wake_up(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, WakeBody)
+
+        async def ask(worker: Worker, engine: Engine) -> _Told:
+            return _done(await self._services.running.sleeping.woken(worker, engine))
+
+        await self._respond(exchange, self._chosen(body.workers), ask)
 
     async def load_weights(self, exchange: Exchange) -> None:
         body = await self._body(exchange, LoadWeightsBody)
@@ -245,6 +271,12 @@ class _Workers:
             except SmgError as error:
                 log.warning("worker %s did not do what it was asked: %s", worker.name, error)
                 return error.status, error.message, None
+
+
+def _done(reply: EngineReply | None) -> _Told:
+    if reply is None:
+        return _LACKS
+    return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
 
 async def _loads(worker: Worker, engine: Engine) -> _Told:

@@ -34,7 +34,7 @@ FAILED_S = 10.0
 SPREAD = 8.0
 """How many more requests than another worker the least loaded holder of an adapter has before that one loads it too."""
 
-Fits = Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+_Fits = Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
 """Those of these workers that a request may be sent to."""
 
 
@@ -59,7 +59,7 @@ class AdapterLoading:
     def _read(self) -> Mapping[str, tuple[str, str]]:
         return self.settings.of_adapters()
 
-    async def held(self, prompted: Prompted, exclude: frozenset[str], fits: Fits) -> str:
+    async def held(self, prompted: Prompted, exclude: frozenset[str], fits: _Fits) -> str:
         """Return when a worker holds the adapter of a request that may be sent there, with what had to be done in words. Raises
         NoWorker where none can hold it now, NotImplementedHere where no engine of its model can load one, and what the last
         engine said that was asked to."""
@@ -91,7 +91,7 @@ class AdapterLoading:
         return parts if all(self.registry.some_ready(model.primary, each) for each in parts) else ("regular",)
 
     async def _held_in(
-        self, role: WorkerRole, model: ServedModel, path: str, exclude: frozenset[str], fits: Fits
+        self, role: WorkerRole, model: ServedModel, path: str, exclude: frozenset[str], fits: _Fits
     ) -> str:
         def left(found: tuple[Worker, ...]) -> list[Worker]:
             return [each for each in fits(found) if each.name not in exclude]
@@ -147,11 +147,7 @@ class AdapterLoading:
         if workers and not any(each.facts.lora for each in workers):
             dialects = ", ".join(sorted({each.facts.dialect for each in workers}))
             return NotImplementedHere(f"The engines of the model '{model.primary}' ({dialects}) take no adapters.")
-        known = [self._failed.get((each.spec.url, model.adapter)) for each in workers]
-        detail = next((str(each[1]) for each in known if each is not None), None)
-        return NoWorker(
-            f"No worker could load the adapter '{model.adapter}'.", detail=detail, retry_after=self.registry.retry_after
-        )
+        return NoWorker(f"No worker could load the adapter '{model.adapter}'.", retry_after=self.registry.retry_after)
 
     # ------------------------------------------------------------------------------------------------------------- loading
 

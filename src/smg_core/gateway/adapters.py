@@ -1,13 +1,14 @@
-"""Has engines load adapters on demand, where the settings name such (edge).
+"""Has engines load adapters on demand, where the settings name such, and wake when a request needs them (edge).
 
-A gateway without them loads nothing of this. Above: the assembly. Below: `fleet.adapter_loading`.
+A gateway without such adapters loads nothing of that. Above: the assembly. Below: `fleet.adapter_loading`, `fleet.sleeping`.
 """
 
 from contextlib import AsyncExitStack
 
+from smg_core.fleet.sleeping import Sleeping
 from smg_core.serving.services import Services
 
-__all__ = ["load_adapters_on_demand"]
+__all__ = ["load_adapters_on_demand", "wake_on_demand"]
 
 
 def load_adapters_on_demand(services: Services, stack: AsyncExitStack) -> None:
@@ -22,3 +23,14 @@ def load_adapters_on_demand(services: Services, stack: AsyncExitStack) -> None:
     )
     running.performers.selecting.adapters = loading
     stack.push_async_callback(loading.close)
+
+
+def wake_on_demand(services: Services, stack: AsyncExitStack) -> None:
+    """Have requests wait for a worker that is woken for them, where none is awake, until `stack` is closed."""
+    running, config = services.running, services.live.config
+    running.sleeping = Sleeping(
+        config.workers, services.registry, services.channel, running.cache_losses.emptied, config.channel.publish_s
+    )
+    running.sleeping.listen()
+    running.performers.selecting.sleeping = running.sleeping
+    stack.push_async_callback(running.sleeping.close)

@@ -30,7 +30,7 @@ from smg_core.fleet.health_broadcast import hear_others, telling_others
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
-from smg_core.gateway.adapters import load_adapters_on_demand
+from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
@@ -402,6 +402,7 @@ class Assembly:
         self._stack.callback(running.adapter_changes.close)
         running.adapter_changes.listen()
         load_adapters_on_demand(services, self._stack)
+        wake_on_demand(services, self._stack)
         running.cache_losses.listen()
 
     def _move_all(self, worker: Worker) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from smg_core.errors import NoWorker
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
-from smg_core.placement.rules import Asked, LabelTerm, PlacementRule
+from smg_core.placement.rules import LabelTerm, PlacedRequest, PlacementRule
 from smg_core.request import Caller
 from smg_core.routing.simple import pressure
 from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT, CandidateRecord
@@ -39,7 +39,7 @@ class Placed(Protocol):
 
 
 W = TypeVar("W", bound=Placed)
-Terms = tuple[LabelTerm, ...]
+LabelTerms = tuple[LabelTerm, ...]
 
 
 class Wishes(Struct, frozen=True):
@@ -47,10 +47,10 @@ class Wishes(Struct, frozen=True):
     set of which keeps a worker out. `preferred` and `weighed` have the labels of each such rule in order. `lines` are the rules
     that `required` comes from; `given`: a part of it was in a header of the client."""
 
-    required: Terms = ()
-    reserved: tuple[Terms, ...] = ()
-    preferred: tuple[tuple[Terms, PlacementRule], ...] = ()
-    weighed: tuple[tuple[Terms, PlacementRule], ...] = ()
+    required: LabelTerms = ()
+    reserved: tuple[LabelTerms, ...] = ()
+    preferred: tuple[tuple[LabelTerms, PlacementRule], ...] = ()
+    weighed: tuple[tuple[LabelTerms, PlacementRule], ...] = ()
     lines: tuple[str, ...] = ()
     given: bool = False
 
@@ -87,12 +87,12 @@ class Placing:
     def __init__(self, rules: Sequence[PlacementRule]) -> None:
         self._rules = tuple(rules)
         self._isolated = tuple([(rule, rule.reserved) for rule in rules if rule.verb == "isolate"])
-        self._kept: dict[tuple[Terms, tuple[Terms, ...]], tuple[object, object]] = {}
+        self._kept: dict[tuple[LabelTerms, tuple[LabelTerms, ...]], tuple[object, object]] = {}
 
     def wishes(self, caller: Caller, model: ServedModel, api: str, headers: Mapping[str, str]) -> Wishes:
         """What the rules say of a request of `caller` for `model`, which came through this API."""
         names = tuple(dict.fromkeys(each for each in (model.name, model.primary, model.adapter) if each))
-        asked = Asked(caller.tenant, caller.principal, names, api, headers)
+        asked = PlacedRequest(caller.tenant, caller.principal, names, api, headers)
         required: list[LabelTerm] = []
         preferred, weighed = [], []
         lines, given = [], False
@@ -189,9 +189,9 @@ def _least(workers: Iterable[Placed]) -> float:
     return min(pressure(each.record) for each in workers)
 
 
-def _all_fit(terms: Terms, labels: dict[str, str]) -> bool:
+def _all_fit(terms: LabelTerms, labels: dict[str, str]) -> bool:
     return all(term.fits(labels) for term in terms)
 
 
-def _text(terms: Terms) -> str:
+def _text(terms: LabelTerms) -> str:
     return " ".join(term.text for term in terms)

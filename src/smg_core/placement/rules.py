@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import attrs
 from msgspec import Struct
 
-__all__ = ["Asked", "LabelTerm", "Pattern", "PlacementRefused", "PlacementRule", "Verb", "read_placement"]
+__all__ = ["LabelTerm", "Pattern", "PlacedRequest", "PlacementRefused", "PlacementRule", "Verb", "read_placement"]
 
 Verb = Literal["require", "prefer", "weigh", "isolate"]
 """What a rule does with the workers that have its labels: no others are taken; no others while they have room; their weight
@@ -40,7 +40,7 @@ class PlacementRefused(ValueError):
     """A line that is no rule of placement; the text says why."""
 
 
-class Asked(Struct, frozen=True):
+class PlacedRequest(Struct, frozen=True):
     """What of a request rules look at: its tenant, its key (the principal of the tenant), the names of its model, the API that it
     came through, and its headers, with names in lower case."""
 
@@ -98,7 +98,7 @@ class PlacementRule:
     by: float = 1.0
     line: str = ""
 
-    def terms_for(self, asked: Asked) -> tuple[LabelTerm, ...] | None:
+    def terms_for(self, asked: PlacedRequest) -> tuple[LabelTerm, ...] | None:
         """What the rule asks for this request, None where it is not for it: also where a value is taken from what the request
         does not have."""
         if not self._is_for(asked):
@@ -111,7 +111,7 @@ class PlacementRule:
             found.append(LabelTerm(term.name, values, term.unlike))
         return tuple(found)
 
-    def _is_for(self, asked: Asked) -> bool:
+    def _is_for(self, asked: PlacedRequest) -> bool:
         return (
             _any_fits(self.tenants, (asked.tenant,))
             and _any_fits(self.keys, (asked.key,))
@@ -260,7 +260,7 @@ def _any_fits(patterns: tuple[Pattern, ...], values: tuple[str, ...]) -> bool:
     return not patterns or any(each.fits(value) for each in patterns for value in values)
 
 
-def _value(holder: str, asked: Asked) -> str:
+def _value(holder: str, asked: PlacedRequest) -> str:
     """What a request has in the place of `{holder}`, "" for nothing."""
     if holder.startswith("header."):
         return asked.headers.get(holder.removeprefix("header."), "")

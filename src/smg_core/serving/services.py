@@ -17,6 +17,7 @@ from smg_core.fleet.adapter_changes import AdapterChanges
 from smg_core.fleet.cache_losses import CacheLosses
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import Roster
+from smg_core.fleet.sleeping import Sleeping
 from smg_core.history.guard import GuardedStore
 from smg_core.hooks import Observer
 from smg_core.identity.identity import Identify, anonymous
@@ -79,6 +80,7 @@ class Running:
     roster: Roster = attrs.field(init=False)
     cache_losses: CacheLosses = attrs.field(init=False)
     adapter_changes: AdapterChanges = attrs.field(init=False)
+    sleeping: Sleeping = attrs.field(init=False)
     performers: Performers = attrs.field(init=False)
     driver: Driver = attrs.field(init=False)
     tools: OpenTools = attrs.field(init=False)

@@ -9,13 +9,14 @@ request and is a dictionary read; the index is rebuilt when a worker's state or 
 Above: the pipeline and the monitor. Below: worker.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
 from smg_core.workers.handovers import Handovers
+from smg_core.workers.pools import PoolHistory
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
@@ -33,7 +34,7 @@ class Registry:
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
     was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
     seconds, and `expected` says what a worker that has not joined may serve. `offered` are the names of adapters that workers
-    would load, each with the name of its model."""
+    would load, each with the name of its model. `pools` knows how busy those of each model and role are."""
 
     def __init__(
         self,
@@ -57,11 +58,13 @@ class Registry:
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
         self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
+        self.any_asleep = False  # whether some worker's engine sleeps
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
         self.offered: Mapping[str, str] = {}
+        self.pools = PoolHistory(self._board.process[1])
         self._monotonic, self._expected = monotonic, expected
 
     @property
@@ -112,6 +115,8 @@ class Registry:
         in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not. `alone`: nothing is
         so for the other processes, since it is this process that leaves and not the worker."""
         changed = worker.apply(signal, reason)
+        if changed and signal == "joined":
+            worker.asleep = False  # an engine that has joined anew has its memory
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
             self.breakers.forget(worker.name, alone=alone)
             self.handovers.forget(worker.name)
@@ -123,6 +128,12 @@ class Registry:
         if changed:
             self._index()
         return changed
+
+    def sleep(self, workers: Sequence[Worker], *, asleep: bool) -> None:
+        """Let workers be no candidates while their engine sleeps, or be some again."""
+        for worker in workers:
+            worker.asleep = asleep
+        self._index()
 
     def change(self, worker: Worker, spec: WorkerSpec) -> None:
         """Let a worker be what `spec` says, under the same name. Another engine has all its time to join."""
@@ -201,7 +212,7 @@ class Registry:
             if worker.state == "ready":
                 for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)
-        self._ready = {key: tuple(workers) for key, workers in ready.items()}
+        self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         self._kinds = {
             key: frozenset({id(worker.facts): worker.facts for worker in workers}.values())
@@ -211,6 +222,7 @@ class Registry:
         self._known = frozenset(model for worker in serving for model in worker.serves)
         self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
         self.any_split = bool(self._split)
+        self.any_asleep = any(worker.asleep for worker in self._workers.values())
         encoders: dict[str, list[Worker]] = {}
         for worker in self._workers.values():
             for model in worker.models if worker.role == "encode" else ():

@@ -63,6 +63,12 @@ class WorkersConfig:
         at_least=0.05,
         at_most=3600,
     )
+    wake_s: float = option(
+        120.0,
+        "Seconds that a request waits for a worker whose engine sleeps to be woken; then it is refused, and the waking goes on.",
+        at_least=0.05,
+        at_most=3600,
+    )
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
     )

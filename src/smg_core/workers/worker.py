@@ -258,6 +258,7 @@ class WorkerPlace:
     def leave(self) -> None:
         calls, tokens, self._tokens = self._calls, self._tokens, 0
         self._worker.board.add(self._worker.row, -1, -tokens)
+        self._worker.ended += 1
         calls.count -= 1
         if not calls.count and calls.on_none is not None:
             calls.on_none()
@@ -301,8 +302,9 @@ class Worker:
     them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
     people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
-    there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks
-    fail, in any state. `since`: when this engine was added, in monotonic seconds."""
+    there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks fail, in any
+    state. `asleep`: its engine has given its memory free, and gets no requests. `ended` counts the calls of this process that
+    have ended. `since`: when this engine was added, in monotonic seconds."""
 
     spec: WorkerSpec
     row: int
@@ -324,6 +326,8 @@ class Worker:
     client_calls: ClientCalls = attrs.field(factory=ClientCalls)
     process: ProcessTracker = attrs.field(factory=ProcessTracker)
     failing: bool = False
+    ended: int = 0
+    asleep: bool = False
     since: float = 0.0
     _lost_at: float | None = attrs.field(default=None, init=False)
     _elsewhere: int = attrs.field(default=0, init=False)

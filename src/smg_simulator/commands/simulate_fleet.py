@@ -57,12 +57,11 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="further engines that compute prompts for the others",
     )
-    fleet.add_argument(
-        "--local-tokens",
-        type=number_flag(int, 0, _MOST),
-        default=0,
-        help="tokens not in its cache, at most, that an engine reads itself all the same (default: %(default)s)",
+    count, said = (
+        number_flag(int, 0, _MOST),
+        "tokens that its cache lacks, at most, which an engine reads itself all the same",
     )
+    fleet.add_argument("--local-tokens", type=count, default=0, help=said)
     fleet.add_argument(
         "--factor",
         type=_FACTOR,

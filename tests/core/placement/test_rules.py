@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from smg_core.config.config import Config
 from smg_core.config.placement import placement_problems
 from smg_core.operation.live_settings import LIVE
-from smg_core.placement.rules import Asked, PlacementRefused, PlacementRule, read_placement
+from smg_core.placement.rules import PlacedRequest, PlacementRefused, PlacementRule, read_placement
 
-ACME = Asked("acme", "reader", ("llama-8b", "poet"), "chat", {"x-zone": "eu", "x-tier": "gold"})
+ACME = PlacedRequest("acme", "reader", ("llama-8b", "poet"), "chat", {"x-zone": "eu", "x-tier": "gold"})
 SAFE = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 
 
@@ -19,7 +19,7 @@ def rule(line: str) -> PlacementRule:
     return read_placement([line])[0]
 
 
-def takes(line: str, asked: Asked = ACME, **labels: str) -> bool | None:
+def takes(line: str, asked: PlacedRequest = ACME, **labels: str) -> bool | None:
     """Whether workers with these labels are what the rule asks for; None where the rule is not for the request."""
     terms = rule(line).terms_for(asked)
     return None if terms is None else all(each.fits(labels) for each in terms)
@@ -77,7 +77,7 @@ def test_a_rule_is_for_those_that_fit_all_that_it_names(who: str, meant: bool) -
 
 def test_a_rule_is_not_for_a_request_without_the_header_from_which_it_takes_a_value() -> None:
     assert takes("require zone={header.x-other}", zone="eu") is None
-    assert takes("require tenant={tenant}", Asked(), tenant="") is None
+    assert takes("require tenant={tenant}", PlacedRequest(), tenant="") is None
 
 
 @pytest.mark.parametrize(

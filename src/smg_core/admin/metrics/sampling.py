@@ -31,6 +31,7 @@ def sample(services: Services, processes: ProcessTable, loop: LoopHealth = _UNWA
         blocked=loop.blocked,
         collections=loop.collections,
         collecting_s=loop.collecting_s,
+        pools=services.registry.pools.sampled(services.registry, services.clock.monotonic()),
     )
 
 

@@ -33,6 +33,7 @@ from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
 from smg_core.observability.metrics.plugins import PLUGINS
+from smg_core.observability.metrics.pools import POOLS
 from smg_core.observability.metrics.queued import QUEUED
 from smg_core.observability.metrics.second_calls import SECOND_CALLS
 
@@ -533,6 +534,7 @@ METRICS = (
     *ROUTER,
     *SECOND_CALLS,
     *WORKERS,
+    *POOLS,
     *INFERENCE,
     *DISCOVERY,
     *MESH_METRICS,

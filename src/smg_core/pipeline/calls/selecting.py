@@ -5,7 +5,7 @@ role picks one of them. Nothing waits here: where every worker is full, the requ
 fit, routing, workers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
@@ -32,7 +32,7 @@ from smg_core.workers.worker import Worker, WorkerRole
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
 
-__all__ = ["AdapterHolder", "Selecting", "able"]
+__all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
 
 _APART = DisaggregationConfig()
 
@@ -67,11 +67,14 @@ class Selecting:
         self._clock = clock
         self.placement: Placing | None = None
         self.adapters: AdapterHolder | None = None
+        self.sleeping: Waking | None = None
         self._turn = 0
 
     async def __call__(self, step: Select, run: Run) -> Placement:
+        if self._registry.any_asleep and self.sleeping is not None:
+            step = await self._once_ready(step, self.sleeping.awake)
         if self.adapters is not None and step.prompted.model.adapter:
-            step = await self._with_adapter(step, self.adapters)
+            step = await self._once_ready(step, self.adapters.held)
         placement = self.choose(step, run.trace)
         for parts in (placement.chosen, placement.encoders):
             for each in parts:
@@ -79,15 +82,16 @@ class Selecting:
                     run.probes.append(each.probe)
         return placement
 
-    async def _with_adapter(self, step: Select, adapters: "AdapterHolder") -> Select:
-        """The step, once a worker holds the adapter that is asked for."""
+    async def _once_ready(self, step: Select, ready: "OnceReady") -> Select:
+        """The step, once a worker is awake, or holds the adapter that is asked for."""
         prompted, placing = step.prompted, self.placement
         wishes = None if placing is None else placing.of(prompted)
 
         def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
             return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
 
-        return replace(step, told=await adapters.held(prompted, step.exclude, fits))
+        told = await ready(prompted, step.exclude, fits)
+        return replace(step, told=f"{step.told}; {told}" if step.told and told else step.told or told)
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -446,12 +450,24 @@ class Selecting:
             self._registry.refuse(model)
 
 
+_Fits = Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+OnceReady = Callable[[Prompted, frozenset[str], _Fits], Awaitable[str]]
+"""Returns when a worker is ready for a request, with what had to be done for that in words."""
+
+
+class Waking(Protocol):
+    """Has engines wake that sleep."""
+
+    async def awake(self, prompted: Prompted, exclude: frozenset[str], fits: _Fits) -> str:
+        """Return when a worker is awake that the request may be sent to, with what had to be done for that in words. Raises
+        SmgError."""
+        ...
+
+
 class AdapterHolder(Protocol):
     """Has workers load the adapters that requests ask for."""
 
-    async def held(
-        self, prompted: Prompted, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
-    ) -> str:
+    async def held(self, prompted: Prompted, exclude: frozenset[str], fits: _Fits) -> str:
         """Return when a worker holds the adapter of a request, with what had to be done for that in words. Raises SmgError."""
         ...
 

@@ -1,0 +1,156 @@
+"""Engines that sleep: nobody is sent there, and one is woken when a request needs it (edge).
+
+An operator has a worker's engine sleep at the admin door. It keeps no KV cache meanwhile, and is no candidate in any process of
+the gateway. A request for a model of which no worker is awake waits while one is woken; requests that come meanwhile wait for the
+same one. Above: the pipeline's Select step, by `Waking`, and the admin door. Below: registry, the engines' upkeep, the channel.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import attrs
+import msgspec
+
+from smg_core.channel.base import Channel, Notice
+from smg_core.engines.base import Engine
+from smg_core.engines.upkeep import EngineReply, FallAsleep, WakeUp
+from smg_core.errors import EngineFailed, NoWorker, SmgError
+from smg_core.pipeline.prompt.prompted import Prompted
+from smg_core.workers.registry import Registry
+from smg_core.workers.settings import WorkersConfig
+from smg_core.workers.worker import Worker, WorkerRole
+
+__all__ = ["Sleeping"]
+
+log = logging.getLogger("smg.workers")
+
+KIND = "sleep"
+
+
+class SleepChange(msgspec.Struct, frozen=True):
+    """Whether the engine at `url` sleeps now."""
+
+    url: str
+    asleep: bool
+
+
+@attrs.define(eq=False)
+class Sleeping:
+    """The sleep of engines, for one process. `emptied` is told of a worker whose cache is gone; `settle_s` are the seconds that a
+    change may take to be known everywhere."""
+
+    settings: WorkersConfig
+    registry: Registry
+    channel: Channel
+    emptied: Callable[[Worker], Awaitable[None]]
+    settle_s: float
+    _waking: dict[str, "asyncio.Task[None]"] = attrs.field(factory=dict)
+    _closed: bool = False
+
+    def listen(self) -> None:
+        """Take up what other processes tell."""
+        self.channel.subscribe(KIND, self._receive)
+
+    async def close(self) -> None:
+        """Take up nothing more, and give up what is under way."""
+        self._closed = True
+        tasks = [*self._waking.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def put_to_sleep(self, worker: Worker, engine: Engine, asked: FallAsleep) -> EngineReply | None:
+        """Send the worker nothing more, and have its engine sleep once its requests have ended; None where it has no such call.
+        Where it does not do it, the worker is used as before."""
+        await self._tell(worker.spec.url, asleep=True)
+        reply: EngineReply | None = None
+        try:
+            reply = await engine.upkeep(asked)
+        finally:
+            if reply is None or not reply.done:
+                await self._tell(worker.spec.url, asleep=False)
+        if reply is not None and reply.done:
+            await self.emptied(worker)
+        return reply
+
+    async def woken(self, worker: Worker, engine: Engine) -> EngineReply | None:
+        """Have the worker's engine wake, and send it requests again; None where it has no such call."""
+        reply = await engine.upkeep(WakeUp())
+        if reply is not None and reply.done:
+            await self._tell(worker.spec.url, asleep=False)
+        return reply
+
+    async def awake(
+        self, prompted: Prompted, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> str:
+        """Return when a worker is awake that a request may be sent to, with what had to be done for that in words. Raises
+        NoWorker where it takes too long, and what the engine says that does not wake."""
+        told = []
+        for role in self._roles(prompted.request.model):
+            found = fits(self.registry.ready_of(prompted.request.model, role))
+            if any(each.name not in exclude for each in found):
+                continue
+            sleepers = [each for each in fits(self._asleep(prompted.request.model, role)) if each.name not in exclude]
+            if sleepers:
+                first = next((each for each in sleepers if each.spec.url in self._waking), sleepers[0])
+                await self._within(self._begin(first))
+                told.append(f"{first.name} was woken")
+        return "; ".join(told)
+
+    def _roles(self, model: str) -> tuple[WorkerRole, ...]:
+        parts: tuple[WorkerRole, ...] = ("prefill", "decode")
+        return parts if any(self._asleep(model, each) for each in parts) else ("regular",)
+
+    def _asleep(self, model: str, role: WorkerRole) -> tuple[Worker, ...]:
+        return tuple(
+            each
+            for each in self.registry
+            if each.asleep and each.state == "ready" and each.role == role and each.answers_to(model)
+        )
+
+    def _begin(self, worker: Worker) -> "asyncio.Task[None]":
+        """The waking of the worker: the one that is under way, or a new one, which no request ends."""
+        url = worker.spec.url
+        task = self._waking.get(url)
+        if task is None:
+            task = self._waking[url] = asyncio.ensure_future(self._wake(worker))
+            task.add_done_callback(lambda done: self._over(worker, done))
+        return task
+
+    async def _wake(self, worker: Worker) -> None:
+        reply = await self.woken(worker, worker.engine)
+        if reply is None or not reply.done:
+            said = "" if reply is None else reply.message
+            raise EngineFailed("The engine does not wake.", detail=f"worker {worker.name}: {said}", said=said)
+
+    def _over(self, worker: Worker, task: "asyncio.Task[None]") -> None:
+        self._waking.pop(worker.spec.url, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.warning("worker %s does not wake: %s", worker.name, error)
+
+    async def _within(self, task: "asyncio.Task[None]") -> None:
+        done, _ = await asyncio.wait((task,), timeout=self.settings.wake_s)
+        if not done or task.cancelled():
+            raise NoWorker("A worker is still being woken.", retry_after=self.registry.retry_after)
+        task.result()
+
+    async def _tell(self, url: str, *, asleep: bool) -> None:
+        """Let all processes know whether an engine sleeps."""
+        self._set(url, asleep=asleep)
+        try:
+            number = await self.channel.publish(KIND, msgspec.json.encode(SleepChange(url, asleep)))
+        except SmgError as error:
+            log.warning("%s: other processes were not told whether it sleeps: %s", url, error)
+            return
+        if not await self.channel.settled(number, self.settle_s):
+            log.warning("%s: not every process knows yet whether it sleeps", url)
+
+    def _set(self, url: str, *, asleep: bool) -> None:
+        self.registry.sleep([each for each in self.registry if each.spec.url == url], asleep=asleep)
+
+    def _receive(self, message: Notice) -> None:
+        if not self._closed:
+            change = msgspec.json.decode(message.body, type=SleepChange)
+            self._set(change.url, asleep=change.asleep)
