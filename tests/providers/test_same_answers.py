@@ -120,3 +120,35 @@ async def test_a_client_of_another_api_is_told_in_its_own_words(house: House, ca
         answer = await house.ask(APIS[name], APIS[name].body(case), stream=True)
         assert answer.status_code == 200, answer.text
         assert SIGNATURE not in answer.text
+
+
+async def test_a_signature_of_reasoning_that_never_ends_is_left_out_and_nothing_waits_for_it(house: House) -> None:
+    if house.form.kind != "anthropic":
+        return
+    stream = house.form.streams["thinking_tool"]
+    stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n'
+    delta = b'"type":"signature_delta"'
+    assert stop in stream
+    for broken in (
+        stream.replace(stop, b""),
+        stream.replace(delta, b'"type":"signature_delta","a":1').replace(stop, b""),
+    ):
+        house.provider.script = lambda _, broken=broken: Said(broken)
+
+        answer = await house.ask(APIS["Messages"], APIS["Messages"].body("thinking_tool"), stream=True)
+
+        assert SIGNATURE not in answer.text
+        assert answer.content.endswith(b'data: {"type":"message_stop"}\n\n')
+
+
+async def test_nulls_in_an_event_are_fields_that_are_not_there(house: House, api: ClientApi) -> None:
+    if house.form.content_type != "text/event-stream":
+        return
+    stream = house.form.streams["text"].replace(b'"text":""', b'"text":null,"citations":null')
+    stream = stream.replace(b'"role":"model"', b'"role":null').replace(b'"index":0', b'"index":null,"id":null', 1)
+    house.provider.script = lambda _: Said(stream)
+
+    for name, each in APIS.items():
+        answer = await house.ask(each, each.body("text"))
+        assert answer.status_code == 200, (name, answer.text)
+        assert each.text(answer.json()) == "Hello"

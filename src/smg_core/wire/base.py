@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from smg_core.errors import SmgError
-from smg_core.events import Event, ReasoningEnd, Verbatim
+from smg_core.events import Cancelled, Done, Event, Failed, Finished, ReasoningEnd, Verbatim
 from smg_core.request import Caller, GenerationRequest
 from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
@@ -117,7 +117,7 @@ class ErrorEncoder(Protocol):
 
 class VerbatimStream:
     """Frames what a provider said, in its order; `written` makes a seal the text that stands in JSON. A piece whose seal is not
-    there yet waits for it, and what comes behind waits too."""
+    there yet waits for it, and what comes behind waits too; at the end nothing waits, and what has no seal is empty."""
 
     def __init__(self, written: Callable[[bytes], bytes]) -> None:
         self._written = written
@@ -131,12 +131,13 @@ class VerbatimStream:
                 self._waiting.append(event)
             elif isinstance(event, ReasoningEnd) and event.carried and event.seal is not None:
                 self._seals.append(self._written(event.seal))
+        over = bool(events) and isinstance(events[-1], Finished | Done | Failed | Cancelled)
         frames: list[bytes] = []
-        while self._waiting and len(self._waiting[0].pieces) - 1 <= len(self._seals):
+        while self._waiting and (over or len(self._waiting[0].pieces) - 1 <= len(self._seals)):
             first = self._waiting.popleft()
             data = first.pieces[0]
             for piece in first.pieces[1:]:
-                data += self._seals.popleft() + piece
+                data += (self._seals.popleft() if self._seals else b"") + piece
             name = f"event: {first.name}\n".encode() if first.name else b""
             frames.append(b"%bdata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: ")))
         return b"".join(frames)

@@ -370,7 +370,7 @@ class ChatDecoder:
 
     The ids of calls to which the server gave none are made of `calls` and `request_id`. `limits` bounds one event of the stream,
     what is held back of calls that alternate (about, in bytes) and the calls of a choice. `learnt` is told the fields in which
-    the server writes reasoning.
+    the server writes reasoning. `error_of` makes the error of an error object.
     """
 
     def __init__(
@@ -381,7 +381,9 @@ class ChatDecoder:
         learnt: set[str] | None = None,
         *,
         calls: str = Origin("").calls,
+        error_of: Callable[[ErrorWire | str], SmgError] = error_from_event,
     ) -> None:
+        self._error_of = error_of
         told = set[str]() if learnt is None else learnt
         self.done = False
         self.error: SmgError | None = None
@@ -461,7 +463,7 @@ class ChatDecoder:
                 return
         chunk = self._chunk(data)
         if chunk.error is not None or chunk.object == "error" or (chunk.choices is None and chunk.message is not None):
-            raise error_from_event(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
+            raise self._error_of(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
         if chunk.usage is not None:
             self._usage = chunk.usage
         elif chunk.x_groq is not None and chunk.x_groq.usage is not None:

@@ -142,7 +142,10 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
 
     def _decoded(self, data: bytes) -> E:
         try:
-            return type(self)._decode(data)
+            try:
+                return type(self)._decode(data)
+            except msgspec.ValidationError:  # a null where there is nothing is no field
+                return type(self)._decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EngineGarbled(
                 "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
@@ -151,3 +154,10 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
     @abstractmethod
     def _event(self, event: E, events: list[Event]) -> None:
         """Append our events of one event. Raises SmgError."""
+
+
+def _without_nulls(value: object) -> object:
+    """JSON without the members of objects that are null."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

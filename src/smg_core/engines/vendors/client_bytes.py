@@ -39,7 +39,9 @@ def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], o
     kept = [name for name in theirs if name not in ours]
     if len(same) == len(kept) and all(name in same or name in ours for name in plain):
         said = {name: msgspec.json.encode(body[name]) for name in plain if name in ours}
-        return _spliced(written, theirs, {name: value for name, value in said.items() if theirs.get(name) != value})
+        return _spliced(
+            written, theirs, {name: value for name, value in said.items() if bytes(theirs.get(name, b"")) != value}
+        )
     rest = {name: value for name, value in body.items() if name not in theirs}
     return msgspec.json.encode({name: same.get(name, body.get(name)) for name in theirs if name in body} | rest)
 
@@ -48,13 +50,28 @@ def with_strings(written: bytes, said: Mapping[str, str]) -> bytes:
     """`written`, a JSON object, with these texts in place of the values of fields that it has."""
     theirs = _VALUES.decode(written)
     texts = {name: msgspec.json.encode(text) for name, text in said.items() if name in theirs}
-    return _spliced(written, theirs, {name: text for name, text in texts.items() if theirs[name] != text})
+    changed = {name: text for name, text in texts.items() if bytes(theirs[name]) != text}
+    return _put(written, theirs, changed) if changed else written
 
 
 def with_strings_in(written: bytes, name: str, said: Mapping[str, str]) -> bytes:
     """`written` with such texts in the object that is its field `name`."""
     theirs = _VALUES.decode(written)
-    return _spliced(written, theirs, {name: with_strings(bytes(theirs[name]), said)})
+    inner = bytes(theirs[name])
+    changed = with_strings(inner, said)
+    return written if changed == inner else _put(written, theirs, {name: changed})
+
+
+def _put(written: bytes, theirs: Mapping[str, msgspec.Raw], said: Mapping[str, bytes]) -> bytes:
+    """`written` with the values that are `said` in their places; written anew where a name stands in it twice."""
+    made = _spliced(written, theirs, said)
+    try:
+        found = _VALUES.decode(made)
+        if all(bytes(found.get(name, b"")) == bytes(value) for name, value in {**theirs, **said}.items()):
+            return made
+    except msgspec.DecodeError:
+        pass
+    return msgspec.json.encode({**theirs, **{name: msgspec.Raw(value) for name, value in said.items()}})
 
 
 def without_texts(written: bytes, texts: Sequence[str]) -> tuple[bytes, ...]:

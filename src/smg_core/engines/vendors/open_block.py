@@ -28,11 +28,13 @@ _Kind = Literal["", "text", "refusal", "reasoning", "call"]
 class OpenBlock:
     """The blocks of choice `index`: appends to `events` what each piece makes. `calls` counts the calls that began, `called`
     is whether there were any, `whole` whether the open call has all of its arguments, `length` the characters of the open
-    text, `last` the kind of the block that is open or was last."""
+    text, `last` the kind of the block that is open or was last, `call_id` the id of the latest call."""
 
-    __slots__ = ("_index", "_scan", "_silent", "_valid", "calls", "kind", "last", "length")
+    __slots__ = ("_ids", "_index", "_scan", "_silent", "_valid", "call_id", "calls", "kind", "last", "length")
 
     def __init__(self, index: int) -> None:
+        self._ids: set[str] = set()  # of the calls that began
+        self.call_id = ""
         self._index = index
         self.calls = 0
         self.kind: _Kind = ""
@@ -78,13 +80,22 @@ class OpenBlock:
         self._turn("reasoning", events)
         events.append(ReasoningDelta(self._index, piece))
 
+    def own_id(self, said: str) -> str:
+        """The id of the next call: what the provider said, unless an earlier call of the answer has it."""
+        while said in self._ids:
+            said = f"{said}_{self.calls}"
+        return said
+
     def call(
         self, call_id: str, name: str, namespace: str | None, events: list[Event], *, custom: bool = False
     ) -> None:
-        """A call begins."""
+        """A call begins. Calls of one answer have different ids, or a client could not answer them."""
         self.end(events)
         self.kind = self.last = "call"
         self._scan, self._valid, self._silent = JsonScanner(), custom, True
+        call_id = self.own_id(call_id)
+        self._ids.add(call_id)
+        self.call_id = call_id
         events.append(ToolCallStart(self._index, self.calls, call_id, name, namespace, custom))
         self.calls += 1
 

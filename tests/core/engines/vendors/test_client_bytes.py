@@ -2,10 +2,11 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.vendors.client_bytes import ABSENT, as_sent
+from smg_core.engines.vendors.client_bytes import ABSENT, as_sent, with_strings, without_texts
 
 OURS = frozenset({"model", "stream"})
 NAMES = st.sampled_from(["a", "b", 'q"uote', "model", "stream", "back\\slash", "é"])
@@ -71,3 +72,21 @@ def test_a_field_that_says_nothing_stays_where_all_else_does() -> None:
 
 def test_a_name_that_stands_twice_is_the_gateways_to_read() -> None:
     assert as_sent({"model": "m", "x": 2}, b'{"x":1,"model":"m","x":2}', same, OURS) == b'{"model":"m","x":2}'
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (b'{ "model" : "a", "x":[1e0, null] }', b'{ "model" : "m", "x":[1e0, null] }'),
+        (b'{"model":"m","x":1.0}', b'{"model":"m","x":1.0}'),
+        (b'{"x":"\\"model\\":"}', b'{"x":"\\"model\\":"}'),
+        (b'{"model":"a","model":"bcd"}', b'{"model":"m"}'),
+    ],
+)
+def test_a_name_of_a_model_is_put_in_its_place_and_nothing_else_is_changed(written: bytes, expected: bytes) -> None:
+    assert with_strings(written, {"model": "m"}) == expected
+
+
+def test_a_text_is_cut_out_wherever_and_however_it_is_written() -> None:
+    assert without_texts(b'{"a":"s+/=","b": "t"}', ("s+/=", "t")) == (b'{"a":"', b'","b": "', b'"}')
+    assert without_texts(b'{ "a":"s\\u003d" }', ("s=",)) == (b'{"a":"', b'"}')

@@ -18,10 +18,11 @@ from smg_core.engines.vendors.bedrock.invoke import InvokeMessagesFormat
 from smg_core.engines.vendors.chat.format import ChatFormat
 from smg_core.engines.vendors.chat.profiles import CHAT_PROFILES
 from smg_core.engines.vendors.clouds.vertex import VertexFormat, VertexMessagesFormat
+from smg_core.engines.vendors.failures import ProviderFailed, ProviderLimited, ProviderRefused, ProviderUnfunded
 from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
-from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter
+from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter, WorkerBusy
 from smg_core.events import Event, Finished, ReasoningDelta, TextDelta, ToolCallStart
 from smg_core.origin import Origin
 from smg_core.request import (
@@ -321,6 +322,31 @@ def test_an_error_in_a_chunk_of_a_good_answer_is_an_error(kind: str) -> None:
 
     assert error is not None
     assert "secret" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (401, ProviderRefused),
+        ("402", ProviderUnfunded),
+        (429, ProviderLimited),
+        (503, WorkerBusy),
+        ("server_is_overloaded", WorkerBusy),
+        (502, ProviderFailed),
+        ("a_new_word", ProviderFailed),
+    ],
+)
+@pytest.mark.parametrize("kind", CHATS)
+def test_an_error_in_a_chunk_is_of_the_class_that_its_code_means(
+    kind: str, code: object, error: type[SmgError]
+) -> None:
+    _, first = read(kind, _chat({"error": {"code": code, "message": "no"}}))
+    decoder = ask(kind, talk()).decoder
+    assert decoder is not None
+    decoder.whole(json.dumps({"error": {"code": code, "message": "no"}}).encode())
+
+    assert type(first) is type(decoder.error)
+    assert isinstance(first, error), repr(first)
 
 
 @pytest.mark.parametrize("kind", CHATS)

@@ -122,11 +122,14 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
     def _verbatim(self, event: ClaudeEventWire, data: bytes, model: str) -> Verbatim:
         if event.type == "message_start" and event.message is not None:
             data = with_strings_in(data, "message", {"model": model})
+        block = event.content_block
+        if block is not None and block.type == "tool_use" and block.id != self._block.call_id:
+            data = with_strings_in(data, "content_block", {"id": self._block.call_id})
         secret, first = "", True
         if event.delta is not None and event.delta.type == "signature_delta":
             secret, first = event.delta.signature, event.delta.signature == self._signature
-        elif event.content_block is not None:
-            secret = event.content_block.data or event.content_block.signature
+        elif block is not None:
+            secret = block.data or block.signature
         pieces = without_texts(data, (secret,) if secret else ())
         return Verbatim(0, event.type, pieces if first else (b"".join(pieces),))
 

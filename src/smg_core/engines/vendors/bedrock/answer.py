@@ -28,7 +28,7 @@ class BedrockAnswer(StreamReader[EventMessage]):
         super().__init__(self._reader.feed)
 
     def _read(self, piece: EventMessage, events: list[Event]) -> None:
-        if piece.text(":message-type") in _EXCEPTIONS:
+        if piece.headers.get(":message-type") in _EXCEPTIONS:  # no call: this runs for every token
             raise error_in_stream(piece)
         self._message(piece, events)
 

@@ -72,7 +72,12 @@ class EventStreamReader:
         found: list[EventMessage] = []
         at, end, need = 0, len(data), _PRELUDE.size
         while end - at >= _PRELUDE.size:
-            need = self._length(data[at : at + _PRELUDE.size])
+            total, headers, checksum = _PRELUDE.unpack_from(data, at)
+            if zlib.crc32(data[at : at + _PRELUDE.size - _SUM.size]) != checksum:
+                raise _garbled("the checksum of a message's lengths is wrong")
+            if headers > MOST_HEADERS or not 0 <= total - headers - _AROUND <= self._most:
+                raise _garbled(f"a message of {total} bytes with {headers} bytes of headers")
+            need = int(total)
             if end - at < need:
                 break
             found.append(_message(data[at : at + need]))
@@ -86,14 +91,6 @@ class EventStreamReader:
     def within(self) -> bool:
         """Whether the stream has begun a message that is not whole."""
         return bool(self._held)
-
-    def _length(self, prelude: bytes) -> int:
-        total, headers, checksum = _PRELUDE.unpack(prelude)
-        if zlib.crc32(prelude[: -_SUM.size]) != checksum:
-            raise _garbled("the checksum of a message's lengths is wrong")
-        if headers > MOST_HEADERS or not 0 <= total - headers - _AROUND <= self._most:
-            raise _garbled(f"a message of {total} bytes with {headers} bytes of headers")
-        return int(total)
 
 
 def _message(whole: bytes) -> EventMessage:

@@ -143,7 +143,7 @@ class _Invoked(BedrockAnswer):
         return self._inner.finished
 
     def _message(self, message: EventMessage, events: list[Event]) -> None:
-        if message.text(":event-type") != "chunk":
+        if message.headers.get(":event-type") != "chunk":
             return
         try:
             event = _CHUNK.decode(message.payload).event

@@ -373,7 +373,7 @@ def _return_details(
     spoken = [message for message in request.messages if message.role == "assistant"]
     details = [details_of(message, profile.name, model) for message in spoken]
     pieces = [part for message in spoken for part in message.parts if isinstance(part, Reasoning)]
-    if any((found := carried_in(part)) is not None and found.model != model for part in pieces):
+    if any((original := carried_in(part)) is not None and original.model != model for part in pieces):
         losses.note("reasoning", "left out, for another model has made it")
     if not any(details):
         return

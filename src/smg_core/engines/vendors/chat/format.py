@@ -4,6 +4,7 @@ Pure but for the field that the provider was seen to write reasoning in. Above: 
 refusals.
 """
 
+from functools import partial
 from urllib.parse import quote, urlencode
 
 from smg_core.engines.base import EngineFacts
@@ -15,7 +16,7 @@ from smg_core.engines.vendors.chat.body import write_chat
 from smg_core.engines.vendors.chat.details import DetailedReasoning
 from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
-from smg_core.engines.vendors.chat.refusals import chat_refusal
+from smg_core.engines.vendors.chat.refusals import chat_refusal, error_in_chunk
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -70,7 +71,14 @@ class ChatFormat:
         losses, names = Losses(), SentNames(_NAME_LENGTH)
         body = write_chat(request, model, self._profile, names, losses)
         calls = (request.origin or Origin("")).calls
-        decoder: AnswerDecoder = ChatDecoder(request.id, request.sampling.n, limits, self._learnt, calls=calls)
+        decoder: AnswerDecoder = ChatDecoder(
+            request.id,
+            request.sampling.n,
+            limits,
+            self._learnt,
+            calls=calls,
+            error_of=partial(error_in_chunk, provider=self.provider),
+        )
         if self._profile.details:
             decoder = DetailedReasoning(decoder, self.provider, model, limits.http_event_bytes)
         if names.changed:

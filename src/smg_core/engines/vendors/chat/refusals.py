@@ -3,16 +3,17 @@
 Decides what each word means. Pure. Above: format. Below: the errors of providers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from smg_core.engines.http.answer import HttpReply
+from smg_core.engines.openai.chunks import ErrorWire
 from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of, waited
 from smg_core.errors import SmgError
 
-__all__ = ["chat_refusal"]
+__all__ = ["chat_refusal", "error_in_chunk"]
 
 _CODES: Mapping[str, RefusalClass] = {
     "context_length_exceeded": "too_long",
@@ -36,11 +37,24 @@ _CODES: Mapping[str, RefusalClass] = {
 def chat_refusal(reply: HttpReply, provider: str) -> SmgError:
     """The error of an answer whose status is not 200."""
     words, text = _said(reply.body)
+    return _error(reply.status, words, text, provider, waited(reply.headers))
+
+
+def error_in_chunk(error: ErrorWire | str, provider: str) -> SmgError:
+    """The error that an answer with status 200 has instead of the rest of it; some say a status in it."""
+    if isinstance(error, str):
+        return _error(200, [], error, provider, None)
+    code = str(error.code)
+    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 200
+    words = [str(each) for each in (error.code, error.type) if each is not None]
+    return _error(status, words, error.message or "", provider, None)
+
+
+def _error(status: int, words: Sequence[str], text: str, provider: str, wait: float | None) -> SmgError:
     meant = next((_CODES[word] for word in words if word in _CODES), None)
-    if provider == "openrouter" and reply.status == 403:
+    if provider == "openrouter" and status == 403:
         meant = "filtered"  # its moderation; a wrong key is 401 there
-    wait = waited(reply.headers)
-    return error_of(SaidRefusal(reply.status, text, meant, wait, " ".join(words)))
+    return error_of(SaidRefusal(status, text, meant, wait, " ".join(words)))
 
 
 def _said(body: bytes) -> tuple[list[str], str]:

@@ -138,13 +138,13 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
 
     def _verbatim(self, event: GeminiChunk, data: bytes, model: str) -> Verbatim:
         parts = [part for each in event.candidates or () if each.content for part in each.content.parts or ()]
-        if any(part.function_call is not None and not part.function_call.id for part in parts):
+        if [part.function_call.id for part in parts if part.function_call is not None] != self._call_ids:
             data = self._with_ids(data)
         secrets = [part.thought_signature for part in parts if part.thought_signature is not None]
         return Verbatim(0, "", without_texts(with_strings(data, {"modelVersion": model}), secrets))
 
     def _with_ids(self, data: bytes) -> bytes:
-        """The event, written anew with ids for its calls: a signature goes back on the call of its id."""
+        """The event, written anew with the ids that its calls have here: a signature goes back on the call of its id."""
         event: ProviderJson = msgspec.json.decode(data)
         parts = [
             part for each in event.get("candidates") or () for part in (each.get("content") or {}).get("parts") or ()
@@ -198,7 +198,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
             raise EngineGarbled("The provider began a tool call without the tool's name.")
         if block.calls >= self._limits.http_calls:
             raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
-        call_id = call.id or f"{self._made_up}_{index}_{block.calls}"
+        call_id = block.own_id(call.id or f"{self._made_up}_{index}_{block.calls}")
         self._call_ids.append(call_id)
         if part.thought_signature is not None:
             if block.kind != "reasoning":
