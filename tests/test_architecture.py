@@ -92,6 +92,7 @@ LAZY_TABLES = frozenset(
     {
         *(
             "apis",
+            "apis.realtime.wire.silero",
             "apis.usage.asking",
             "app.app",
             "batches.work",

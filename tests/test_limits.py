@@ -519,10 +519,17 @@ CONSTANTS: dict[str, str] = {
     "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",
     "apis.realtime.relay._TRIES": PACE,
     "apis.realtime.speaker._PIECE": PACE,
+    **dict.fromkeys((f"apis.realtime.wire.g711.{name}" for name in ("_CUTOFF", "_TAPS", "_UP")), FORMAT),
+    "apis.realtime.wire.effective.PHONE_RATE": FORMAT,
+    **dict.fromkeys((f"apis.realtime.wire.silero.{name}" for name in ("_AT_MODEL", "_BYTES", "_WINDOW_MS")), MODEL),
+    **dict.fromkeys((f"apis.realtime.wire.silero.{name}" for name in ("_FALLS", "_OF_THREE")), HEARING),
+    "apis.realtime.wire.silero._AT_ONCE": PACE,
+    "apis.realtime.wire.vad.inline_bytes": PACE,
     "apis.realtime.wire.relayed._LONGEST_EVENT_ID": FORMAT,
     "apis.realtime.wire.relayed._PUT_IN_FRONT": COST,
     **dict.fromkeys(
-        (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")), PACE
+        (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")),
+        PACE,
     ),
     "engines.realtime.engine._WELL_S": PACE,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,

@@ -31,7 +31,7 @@ class SpokenSession(RealtimeSession):
         self, settings: JsonObject, conversation_id: str, names: SessionIds, abilities: Abilities, bounds: SessionBounds
     ) -> None:
         super().__init__(settings, conversation_id, names, abilities, bounds)
-        self.hearing = Hearing()
+        self.hearing = Hearing(abilities.detector)
         self._phone: FromPhone | None = None
         self._speaking: str | None = None  # the item of the speech under way
         self._owes_response = False  # once the response under way is over
