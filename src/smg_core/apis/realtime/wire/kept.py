@@ -15,8 +15,8 @@ from smg_core.wire.json_text import encode_body
 
 __all__ = ["kept_of", "restored"]
 
-_REASONING = "_r"
-"""What the id of an item's reasoning ends with."""
+_REASONING = "reasoning_of_the_item_"
+"""What the id of an item's reasoning begins with: with the item's own it is longer than ids that clients give."""
 _TEXTS = ("input_text", "output_text")
 _COPIED: dict[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
@@ -46,7 +46,7 @@ def kept_of(item: Item) -> list[tuple[str, bytes]]:
     kept = [(item.id, encode_body({**said, "id": item.id, **status}))]
     if item.hidden:
         thought: JsonObject = msgspec.json.decode(item.hidden)
-        id = f"{item.id}{_REASONING}"
+        id = f"{_REASONING}{item.id}"
         kept.insert(0, (id, encode_body({**thought, "id": id})))
     return kept
 
