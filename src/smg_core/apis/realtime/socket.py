@@ -95,7 +95,7 @@ class RealtimeSocket:
             await sockets.run(talk)
         finally:
             if kept is not None:
-                await kept.keep(session.conversation)
+                await kept.keep(session.conversation, last=True)
 
     async def _kept(self, exchange: WebSocket, kind: str, settings: RealtimeConfig) -> KeptConversation | None:
         """The conversation in the store that the session has; None where it is not to be kept. Raises InvalidRequest and
