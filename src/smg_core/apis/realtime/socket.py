@@ -27,7 +27,7 @@ from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
-from smg_core.errors import InvalidRequest, MethodNotAllowed, NotImplementedHere
+from smg_core.errors import InvalidRequest, MethodNotAllowed, NotFound, NotImplementedHere
 from smg_core.http.exchange import Exchange
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
@@ -61,6 +61,8 @@ class RealtimeSocket:
         name, value = BETA_HEADER
         if value in exchange.headers.get(name, ""):
             raise beta_refused()
+        if exchange.query.get("call_id"):
+            raise NotFound("This server has no such call.", param="call_id", code="call_id_not_found")
         secret = self._secret(exchange)
         kind = self._kind(exchange, secret)
         model = self._model(exchange, secret) if kind == "realtime" else ""
