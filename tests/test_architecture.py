@@ -97,6 +97,7 @@ LAZY_TABLES = frozenset(
         *(
             "apis",
             "apis.mcp.routes",
+            "apis.realtime.wire.silero",
             "apis.usage.asking",
             "app.app",
             "batches.work",

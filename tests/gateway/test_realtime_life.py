@@ -60,6 +60,8 @@ async def turn(socket: Any, text: str = "Hello", **fields: Any) -> Any:
         ("/v1/realtime", 400, "missing_required_parameter"),
         ("/v1/realtime?model=", 400, "missing_required_parameter"),
         ("/v1/realtime?model=none", 404, "model_not_found"),
+        ("/v1/realtime?model=sim&call_id=rtc_1", 404, "call_id_not_found"),
+        ("/v1/realtime?call_id=rtc_1", 404, "call_id_not_found"),
     ],
 )
 async def test_a_handshake_without_a_model_that_is_served_is_refused(

@@ -13,6 +13,7 @@ from tests.gateway.realtime import SIMULATOR, in_order, opened, receive, respond
 from tests.gateway.test_realtime_life import configured
 from tests.gateway.test_responses_socket import SLOW
 from tests.gateway.vision_models import qwen2_audio
+from websockets.exceptions import InvalidStatus
 
 from smg_core.apis.realtime.wire.g711 import LAWS, Law, ToPhone
 from smg_core.config.config import Config
@@ -113,6 +114,28 @@ async def test_a_telephone_is_heard_as_any_other_microphone(qwen: str, law: Law)
     assert kinds[:2] == ["input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped"]
     (words,) = [each for each in events if each["type"] == "conversation.item.input_audio_transcription.completed"]
     assert words["transcript"] == "Weather in Paris?"
+
+
+async def test_turns_may_be_found_by_sileros_model(qwen: str) -> None:
+    settings = {"turn_detector": "silero"}
+    async with with_writer(qwen, "Weather in Paris?", **settings) as house, talk(house) as socket:
+        await opened(socket)
+        await listens(socket)
+        await speak(socket, SENTENCE)
+        events = in_order(await until(socket, "response.done"))
+    assert [event["type"] for event in events[:2]] == [
+        "input_audio_buffer.speech_started",
+        "input_audio_buffer.speech_stopped",
+    ]
+
+
+async def test_a_detector_that_is_not_installed_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smg_core.apis.realtime.socket.find_spec", lambda name: None)
+    async with over_http(SIMULATOR, config=configured(turn_detector="silero")) as house:
+        with pytest.raises(InvalidStatus) as refused:
+            async with talk(house):
+                pass
+    assert (refused.value.response.status_code, b"silero" in refused.value.response.body) == (501, True)
 
 
 async def test_a_turn_may_be_committed_by_the_client(qwen: str) -> None:

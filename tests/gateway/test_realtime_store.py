@@ -196,6 +196,27 @@ async def test_a_store_that_fails_is_told_once_and_is_given_all_of_it_later(
     assert texts(kept) == ["a", "a", "b"]
 
 
+async def test_what_other_apis_have_kept_is_there_once_whatever_a_session_changes(shared: House) -> None:
+    items = [
+        {"type": "message", "role": "user", "content": "One"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Two"}]},
+        {"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "So."}]},
+    ]
+    made = await shared.http.post("/v1/conversations", json={"items": items})
+    assert made.status_code == 200, made.text
+    id = made.json()["id"]
+    before = [each["id"] for each in await listed(shared, id)]
+    async with talk(shared, again(id)) as socket:
+        await begun(socket)
+        first, _ = await told(socket, 2)
+        await send(socket, "conversation.item.delete", item_id=first["id"])
+        await until(socket, "conversation.item.deleted")
+        new = await say(socket, "Three")
+    after = [each["id"] for each in await listed(shared, id)]
+    assert after == [*before[1:], new["id"]]
+
+
 async def test_a_session_that_asks_for_nothing_keeps_nothing(shared: House) -> None:
     async with talk(shared) as socket:
         id = await begun(socket)

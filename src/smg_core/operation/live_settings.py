@@ -46,7 +46,7 @@ LIVE: Mapping[str, str] = {
         f"realtime.{name}": SESSIONS
         for name in (
             *("session_s", "frame_bytes", "items", "kept_bytes", "responses", "transcriptions", "waiting_bytes"),
-            *("speech_model", "secret_s"),
+            *("speech_model", "secret_s", "turn_detector"),
         )
     },
     **{f"breaker.{name}": NOW for name in ("failures", "share", "window_s", "open_s", "probes", "rest_most_s")},

@@ -5,11 +5,11 @@ they came. Above: the socket of sessions. Below: the history, the items as they 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from smg_core.apis.realtime.wire.conversation import Conversation
 from smg_core.apis.realtime.wire.items import Item
-from smg_core.apis.realtime.wire.kept import kept_of, restored
+from smg_core.apis.realtime.wire.kept import KeptEntries, kept_of, restored
 from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.history.store.base import (
     AppendItems,
@@ -21,6 +21,7 @@ from smg_core.history.store.base import (
     StoreOperation,
 )
 from smg_core.request import Caller
+from smg_core.serving.inference import DECODED_INLINE
 from smg_core.serving.services import Services
 
 __all__ = ["KeptConversation", "begin_kept", "open_kept"]
@@ -32,48 +33,60 @@ class KeptConversation:
     """A conversation that is kept under `id` for `caller`. `items` are those that it begins with; `failed` is told once of each
     time that it could not be kept, which is tried again with the next change."""
 
-    def __init__(self, services: Services, caller: Caller, id: str, items: list[Item]) -> None:
+    def __init__(
+        self, services: Services, caller: Caller, id: str, items: Sequence[tuple[Item, KeptEntries]] = ()
+    ) -> None:
         self.id = id
-        self.items = items
+        self.items = [item for item, _ in items]
         self.failed: Callable[[SmgError], None] = lambda error: None
         self._services, self._caller = services, caller
-        self._bodies: dict[str, tuple[Item, list[tuple[str, bytes]]]] = {}
-        self._stored = [entry for item in items for entry in self._of(item)]
+        self._bodies = {item.id: (item, entries) for item, entries in items}
+        self._stored = [entry for _, entries in items for entry in entries]
         self._seen = -1
         self._failing = False
         self._writing = asyncio.Lock()
 
-    async def keep(self, conversation: Conversation) -> None:
-        """Have what the conversation is by now in the store."""
-        if self._seen == conversation.changes:
+    async def keep(self, conversation: Conversation, *, last: bool = False) -> None:
+        """Have what the conversation is by now in the store. What could not be kept is tried again when it has changed, or this
+        is the `last` time."""
+        if self._seen == conversation.changes and not (last and self._failing):
             return
         async with self._writing:
             seen = conversation.changes
-            if self._seen == seen:
+            if self._seen == seen and not (last and self._failing):
                 return
-            wanted = [entry for item in conversation.all() for entry in self._of(item)]
+            items = conversation.all()
+            await self._work_out([item for item in items if self._unknown(item)])
+            wanted = [entry for item in items for entry in self._bodies[item.id][1]]
             operations = self._operations(wanted)
             try:
                 if operations:
                     history = self._services.running.history
                     await history.write(self._caller.tenant, operations, principal=self._caller.principal)
             except SmgError as error:
-                if not self._failing:
+                told, self._failing, self._seen = self._failing, True, seen
+                if not told:
                     self.failed(error)
-                self._failing = True
                 return
             self._stored, self._seen, self._failing = wanted, seen, False
-            for id in self._bodies.keys() - {item.id for item in conversation.all()}:
+            for id in self._bodies.keys() - {item.id for item in items}:
                 del self._bodies[id]
 
-    def _of(self, item: Item) -> list[tuple[str, bytes]]:
-        """What is kept of an item, worked out once."""
+    def _unknown(self, item: Item) -> bool:
         known = self._bodies.get(item.id)
-        if known is None or known[0] is not item:
-            known = self._bodies[item.id] = item, kept_of(item)
-        return known[1]
+        return known is None or known[0] is not item
 
-    def _operations(self, wanted: list[tuple[str, bytes]]) -> list[StoreOperation]:
+    async def _work_out(self, items: list[Item]) -> None:
+        """Work out what is kept of these items; off the event loop where that is much."""
+        size = sum(item.size for item in items)
+        if size <= DECODED_INLINE:
+            made = [kept_of(item) for item in items]
+        else:
+            run, tenant = self._services.running.executor.run, self._caller.tenant
+            made = await run(lambda _: [kept_of(item) for item in items], size=size, caller=tenant)
+        self._bodies |= {item.id: (item, entries) for item, entries in zip(items, made, strict=True)}
+
+    def _operations(self, wanted: KeptEntries) -> list[StoreOperation]:
         """What makes the stored items those that are wanted."""
         alike = 0
         for before, now in zip(self._stored, wanted, strict=False):
@@ -94,7 +107,7 @@ async def begin_kept(services: Services, caller: Caller) -> KeptConversation | N
     id = services.ids("conv_")
     made = StoredConversation(id=id, created_at=services.clock.time())
     await history.write(caller.tenant, [PutConversation(made, if_version=0)], principal=caller.principal)
-    return KeptConversation(services, caller, id, [])
+    return KeptConversation(services, caller, id)
 
 
 async def open_kept(services: Services, caller: Caller, id: str, most: int, most_bytes: int) -> KeptConversation:
@@ -105,19 +118,19 @@ async def open_kept(services: Services, caller: Caller, id: str, most: int, most
         raise NotFound(
             f"Conversation with id '{id[:100]}' not found.", param="conversation", code="conversation_not_found"
         )
-    bodies: list[bytes] = []
+    entries: KeptEntries = []
     size = 0
     after: str | ItemPosition | None = None
     while True:
         page = await history.items(tenant, id, after=after, limit=_PAGE)
-        bodies += [item.body for item in page.data]
+        entries += [(item.id, item.body) for item in page.data]
         size += sum(len(item.body) for item in page.data)
-        if len(bodies) > most or size * 2 > most_bytes:
+        if len(entries) > most or size * 2 > most_bytes:
             raise InvalidRequest(
                 "The conversation is too long for a session.", param="conversation", code="session_too_large"
             )
         if not page.has_more:
             break
         after = page.data[-1].position or page.data[-1].id
-    items = await services.running.executor.run(lambda _: restored(bodies), size=size, caller=tenant)
+    items = await services.running.executor.run(lambda _: restored(entries), size=size, caller=tenant)
     return KeptConversation(services, caller, id, items)

@@ -52,7 +52,7 @@ from smg_core.json_types import JsonObject
 from smg_core.pipeline.flow.flow import Terms, respond
 from smg_core.pipeline.flow.steps import Flow
 from smg_core.serving.api import Api
-from smg_core.serving.inference import DECODED_INLINE, Inference
+from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
 from smg_core.wire.errors import responses_error
@@ -208,6 +208,7 @@ class RelayedSession:
                 settings = {**begins_with, **({"model": peer.name_there} if "model" in begins_with else {})}
                 await peer.socket.send(encode_object({"type": "session.update", "session": settings}))
             telling = asyncio.get_running_loop().create_task(self._tell())
+            telling.add_done_callback(self._told_all)
             try:
                 await self._sockets.run(self)
             finally:
@@ -276,6 +277,13 @@ class RelayedSession:
                 await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
+
+    def _told_all(self, task: "asyncio.Task[None]") -> None:
+        """Called when nothing more is read of the server. What nobody has foreseen is logged, and ends the session."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._services.faults.note("a session that is passed through", error, f"WebSocket {self._socket.name}")
+            self._lose(internal_error(), _LOST)
 
     async def _read(self, data: bytes) -> ServerEvent | None:
         if len(data) <= DECODED_INLINE:

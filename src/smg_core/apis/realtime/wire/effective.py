@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 
 from smg_core.apis.realtime.wire.g711 import LAWS, Law
 from smg_core.apis.realtime.wire.types import SUPPORTED_VALUES, ResponsePatch, SessionPatch, TranscriptionPatch
+from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.responses.wire.mcp import HIDDEN
 from smg_core.apis.responses.wire.tools import read_tool_choice, read_tools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
@@ -64,13 +65,14 @@ def _no_writer(model: str) -> bool:
 class Abilities:
     """What can be done for a session: `speaks`, there is a worker that makes speech; `hears`, the model takes sound; `hosted` are
     the kinds of tools that run here; `writes_down` says whether a model of this name is here to write down what is said;
-    `limits` bound what is read."""
+    `limits` bound what is read; `detector` makes what finds speech."""
 
     limits: LimitsConfig
     speaks: bool = False
     hears: bool = False
     hosted: frozenset[str] = frozenset()
     writes_down: Callable[[str], bool] = _no_writer
+    detector: Callable[[float, int], Detector] = EnergyVad
 
 
 def _input() -> JsonObject:

@@ -17,6 +17,8 @@ LAWS: tuple[Law, ...] = ("audio/pcmu", "audio/pcma")
 _UP = 3  # samples at 24 kHz for each at 8 kHz
 _TAPS = 47
 _CUTOFF = 3400 / 24_000
+_SLICE = 64 * 1024
+"""Bytes that are worked on at once: as numbers they take thirty times as much."""
 
 _Samples = NDArray[np.int16]
 
@@ -67,8 +69,9 @@ class FromPhone:
 
     def pcm(self, sound: bytes) -> bytes:
         """More of it, as pcm16 at 24 kHz: three samples for each byte."""
-        if not sound:
-            return b""
+        return b"".join([self._piece(sound[at : at + _SLICE]) for at in range(0, len(sound), _SLICE)])
+
+    def _piece(self, sound: bytes) -> bytes:
         samples = _SAMPLES[self.law][np.frombuffer(sound, dtype=np.uint8)].astype(np.float32)
         before = np.empty_like(samples)
         before[1:] = samples[:-1]

@@ -5,11 +5,11 @@ Where turns are detected, what came before speech is thrown away but for the pad
 
 import base64
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
-from smg_core.apis.realtime.wire.vad import FRAME_BYTES, FRAME_MS, EnergyVad, levels_of
+from smg_core.apis.realtime.wire.vad import FRAME_BYTES, FRAME_MS, Detector, EnergyVad
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 
@@ -57,15 +57,16 @@ def wav_of(sound: bytes) -> bytes:
 
 
 class Hearing:
-    """The sound of one session. `detection` is the setting `turn_detection`, None where the client says itself when a turn
-    ends."""
+    """The sound of one session. `detector` makes what finds speech in it, given a threshold and the milliseconds of silence that
+    end a turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, detector: Callable[[float, int], Detector] = EnergyVad) -> None:
+        self._detector = detector
         self._sound = bytearray()
         self._begins = 0  # byte of the stream at which the buffer begins
         self._judged = 0  # byte of the stream up to which levels were taken
         self._speech: int | None = None  # byte of the stream at which the speech under way begins, with its padding
-        self._vad: EnergyVad | None = None
+        self._vad: Detector | None = None
         self._origin = 0  # byte of the stream at which the detector began to hear
         self._detection: JsonObject | None = None
 
@@ -85,7 +86,7 @@ class Hearing:
             if not isinstance(silence, int):
                 silence = _EAGERNESS[str(wanted.get("eagerness") or "auto")]
             threshold = wanted.get("threshold")
-            self._vad = EnergyVad(float(threshold) if isinstance(threshold, int | float) else 0.5, silence)
+            self._vad = self._detector(float(threshold) if isinstance(threshold, int | float) else 0.5, silence)
             self._origin = self._judged = self._begins + len(self._sound)
 
     def unjudged(self, sound: bytes) -> bytes:
@@ -93,7 +94,16 @@ class Hearing:
         if self._vad is None:
             return b""
         rest = bytes(self._sound[self._judged - self._begins :]) + sound
-        return rest[: len(rest) // FRAME_BYTES * FRAME_BYTES]
+        return rest[: len(rest) // self._vad.frame_bytes * self._vad.frame_bytes]
+
+    @property
+    def inline_bytes(self) -> int:
+        """How much sound is judged at once on the event loop."""
+        return EnergyVad.inline_bytes if self._vad is None else self._vad.inline_bytes
+
+    def levels(self, sound: bytes) -> list[float]:
+        """The levels of the whole frames of this sound."""
+        return [] if self._vad is None else self._vad.levels(sound)
 
     def hear(self, sound: bytes, levels: Sequence[float] | None = None) -> list[Heard]:
         """Take more sound, of which `levels` are the levels (None: they are taken here); returns what has begun and ended.
@@ -101,29 +111,33 @@ class Hearing:
         if len(sound) % 2:
             raise InvalidRequest("Invalid 'audio': pcm16 has two bytes a sample.", param="audio", code="invalid_value")
         if levels is None:
-            levels = levels_of(self.unjudged(sound))
+            levels = self.levels(self.unjudged(sound))
         self._sound += sound
         if self._vad is None:
             return []
         heard: list[Heard] = []
         for turn in self._vad.hear(levels):
-            at = self._origin + turn.frame * FRAME_BYTES
+            at = self._origin + turn.frame * self._vad.frame_bytes
             if turn.begins:
                 begins = max(at - self._padding, self._begins)
                 self._speech = begins
                 heard.append(Heard(begins // _BYTES_A_MS))
             elif self._speech is not None:
                 heard.append(Heard(at // _BYTES_A_MS, self._taken(at)))
-        self._judged += len(levels) * FRAME_BYTES
+        self._judged += len(levels) * self._vad.frame_bytes
         if self._speech is None:
-            self._forget_to(self._judged - self._padding)
+            self._forget_to(self._judged - self._padding - 4 * self._frame_bytes)  # speech is noticed late
         return heard
 
     @property
     def _padding(self) -> int:
         """Bytes of sound before speech that belong to it."""
         before = (self._detection or {}).get("prefix_padding_ms")
-        return (before if isinstance(before, int) else 300) * _BYTES_A_MS + 4 * FRAME_BYTES
+        return (before if isinstance(before, int) else 300) * _BYTES_A_MS
+
+    @property
+    def _frame_bytes(self) -> int:
+        return FRAME_BYTES if self._vad is None else self._vad.frame_bytes
 
     def _taken(self, end: int) -> bytes:
         """The speech up to this byte of the stream, which leaves the buffer."""

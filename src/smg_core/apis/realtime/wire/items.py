@@ -27,6 +27,8 @@ __all__ = ["LONGEST_ID", "Item", "item_given", "made_item", "reference_of"]
 LONGEST_ID = 32
 """Characters of an id that a client gives an item."""
 
+_MOST_OF_PHONE = 4 * 1024 * 1024
+"""Bytes of a telephone's sound in an item: eight minutes, which become six times as many bytes."""
 _Id = Annotated[str, Meta(min_length=1)]
 _Status = Literal["completed", "incomplete", "in_progress"]
 _SAID: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
@@ -167,6 +169,8 @@ def item_given(
             param=f"{at}.id",
             code="string_above_max_length",
         )
+    if read.id is not None and "\x00" in read.id:
+        raise InvalidRequest(f"Invalid '{at}.id': it has a NUL.", param=f"{at}.id", code="invalid_value")
     told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
         told["content"] = [
@@ -215,6 +219,10 @@ def _checked_sound(audio: str, at: str, law: Law | None) -> str:
         sound = base64.b64decode(audio, validate=True)
     except (binascii.Error, ValueError):
         sound = b""
+    if law is not None and len(sound) > _MOST_OF_PHONE:
+        raise InvalidRequest(
+            f"Invalid '{at}': at most {_MOST_OF_PHONE} bytes of this format.", param=at, code="invalid_value"
+        )
     if law is not None and sound:
         return base64.b64encode(FromPhone(law).pcm(sound)).decode()
     if not sound or len(sound) % 2:

@@ -3,8 +3,6 @@
 The words of sound are kept, and not the sound. Pure. Above: keeping. Below: the items of sessions.
 """
 
-from collections.abc import Sequence
-
 import msgspec
 
 from smg_core.apis.realtime.wire.items import Item, made_item
@@ -13,10 +11,13 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import brief
 from smg_core.wire.json_text import encode_body
 
-__all__ = ["kept_of", "restored"]
+__all__ = ["KeptEntries", "kept_of", "restored"]
 
-_REASONING = "_r"
-"""What the id of an item's reasoning ends with."""
+KeptEntries = list[tuple[str, bytes]]
+"""Ids and bodies of the store, in order."""
+
+_REASONING = "reasoning_of_the_item_"
+"""What the id of an item's reasoning begins with: with the item's own it is longer than ids that clients give."""
 _TEXTS = ("input_text", "output_text")
 _COPIED: dict[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
@@ -28,7 +29,7 @@ _COPIED: dict[str, tuple[str, ...]] = {
 }
 
 
-def kept_of(item: Item) -> list[tuple[str, bytes]]:
+def kept_of(item: Item) -> KeptEntries:
     """The ids and bodies that are kept of an item: its reasoning, and itself; none of one that is not complete yet."""
     told = item.body()
     if told.get("status") == "in_progress" or not item.said:
@@ -46,22 +47,27 @@ def kept_of(item: Item) -> list[tuple[str, bytes]]:
     kept = [(item.id, encode_body({**said, "id": item.id, **status}))]
     if item.hidden:
         thought: JsonObject = msgspec.json.decode(item.hidden)
-        id = f"{item.id}{_REASONING}"
+        id = f"{_REASONING}{item.id}"
         kept.insert(0, (id, encode_body({**thought, "id": id})))
     return kept
 
 
-def restored(bodies: Sequence[bytes]) -> list[Item]:
-    """The items of a session that are kept so. Raises InvalidRequest for what a session cannot have."""
-    items: list[Item] = []
+def restored(entries: KeptEntries) -> list[tuple[Item, KeptEntries]]:
+    """The items of a session that are kept so, each with the entries that it was read from. Raises InvalidRequest for what a
+    session cannot have."""
+    items: list[tuple[Item, KeptEntries]] = []
+    before: KeptEntries = []
     hidden = ""
-    for body in bodies:
+    for id, body in entries:
         kept: JsonObject = msgspec.json.decode(body)
+        before.append((id, body))
         if kept.get("type") == "reasoning":
             hidden += _thought(kept)
             continue
-        items.append(made_item(_told(kept), hidden))
-        hidden = ""
+        items.append((made_item({**_told(kept), "id": id}, hidden), before))
+        hidden, before = "", []
+    if items:
+        items[-1][1].extend(before)  # reasoning with nothing behind it
     return items
 
 
@@ -74,7 +80,7 @@ def _thought(kept: JsonObject) -> str:
 def _told(kept: JsonObject) -> JsonObject:
     """The item of a session that an item of the store is."""
     kind = kept.get("type", "message")
-    told: JsonObject = {"id": str(kept.get("id") or ""), "type": kind}
+    told: JsonObject = {"type": kind}
     if kept.get("status") in ("completed", "incomplete"):
         told["status"] = kept["status"]
     if kind == "message":

@@ -58,7 +58,7 @@ class ServerEvent(Struct):
     """What is read of a server's event. `delta` and `response` stay as they came."""
 
     type: str
-    response_id: str = ""
+    response_id: str | None = None
     response: Raw | UnsetType = UNSET
     session: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
@@ -68,7 +68,10 @@ class ServerEvent(Struct):
         """The text that it adds to the answer."""
         if self.type not in _TEXTS or self.delta is UNSET:
             return ""
-        return msgspec.json.decode(self.delta, type=str)
+        try:
+            return msgspec.json.decode(self.delta, type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ""
 
 
 _TEXTS = frozenset(
@@ -88,6 +91,7 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
     data = bytes(data)
     try:
         head = _SENT.decode(data)
+        session = None if head.session is UNSET else msgspec.json.decode(head.session)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return SentEvent("", fault=InvalidJson("An event is a JSON object with a 'type'.", code="invalid_event"))
     if head.event_id is not None and len(head.event_id) > _LONGEST_EVENT_ID:
@@ -95,7 +99,6 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
         return SentEvent(head.type, fault=error)
     if head.type != "session.update" or head.session is UNSET:
         return SentEvent(head.type, data, head.event_id)
-    session = msgspec.json.decode(head.session)
     named = session.get("model") if isinstance(session, dict) else None
     if named is None:
         return SentEvent(head.type, data, head.event_id)

@@ -22,6 +22,7 @@ from smg_core.wire.json_text import encode_object
 __all__ = ["SpokenSession"]
 
 _BYTES_A_SECOND = 48_000
+_UP = 6  # bytes of pcm16 for each of a telephone's
 
 
 class SpokenSession(RealtimeSession):
@@ -31,7 +32,7 @@ class SpokenSession(RealtimeSession):
         self, settings: JsonObject, conversation_id: str, names: SessionIds, abilities: Abilities, bounds: SessionBounds
     ) -> None:
         super().__init__(settings, conversation_id, names, abilities, bounds)
-        self.hearing = Hearing()
+        self.hearing = Hearing(abilities.detector)
         self._phone: FromPhone | None = None
         self._speaking: str | None = None  # the item of the speech under way
         self._owes_response = False  # once the response under way is over
@@ -58,6 +59,7 @@ class SpokenSession(RealtimeSession):
         law = phone_law(self.settings, "input")
         if law is None or not event.sound:
             return event
+        self._check_room(_UP * len(event.sound))
         if self._phone is None or self._phone.law != law:
             self._phone = FromPhone(law)
         return replace(event, sound=self._phone.pcm(event.sound))
@@ -87,13 +89,7 @@ class SpokenSession(RealtimeSession):
         return TakenEvent([self.event("input_audio_buffer.cleared")])
 
     def _append(self, sound: bytes, levels: Sequence[float] | None) -> TakenEvent:
-        held = self.conversation.size + self.settings_size + self.hearing.size + len(sound)
-        if held > self.bounds.kept_bytes:
-            raise InvalidRequest(
-                f"A session holds at most {self.bounds.kept_bytes} bytes; commit or clear the sound, or delete items.",
-                param="audio",
-                code="session_too_large",
-            )
+        self._check_room(len(sound))
         taken = [self._turn(each) for each in self.hearing.hear(sound, levels)]
         begun = [each.begin for each in taken if each.begin is not None]
         return TakenEvent(
@@ -102,6 +98,16 @@ class SpokenSession(RealtimeSession):
             [one for each in taken for one in each.cancel],
             [one for each in taken for one in each.write_down],
         )
+
+    def _check_room(self, size: int) -> None:
+        """Raise InvalidRequest where so many bytes more of sound are too much."""
+        held = self.conversation.size + self.settings_size + self.hearing.size + size
+        if held > self.bounds.kept_bytes:
+            raise InvalidRequest(
+                f"A session holds at most {self.bounds.kept_bytes} bytes; commit or clear the sound, or delete items.",
+                param="audio",
+                code="session_too_large",
+            )
 
     def _turn(self, heard: Heard) -> TakenEvent:
         """What becomes of speech that has begun, or ended."""

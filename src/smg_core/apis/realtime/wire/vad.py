@@ -11,10 +11,11 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from operator import mul
+from typing import Protocol
 
 import attrs
 
-__all__ = ["FRAME_BYTES", "FRAME_MS", "EnergyVad", "TurnMark", "levels_of"]
+__all__ = ["FRAME_BYTES", "FRAME_MS", "Detector", "EnergyVad", "TurnMark", "levels_of"]
 
 FRAME_MS = 20
 FRAME_BYTES = 960
@@ -48,9 +49,30 @@ class TurnMark:
     begins: bool
 
 
+class Detector(Protocol):
+    """Finds speech in one stream of pcm16 at 24 kHz. A frame has `frame_bytes`; up to `inline_bytes` at once are judged in less
+    than a millisecond."""
+
+    @property
+    def frame_bytes(self) -> int: ...
+    @property
+    def inline_bytes(self) -> int: ...
+
+    def levels(self, sound: bytes) -> list[float]:
+        """What `hear` goes by, for each whole frame of `sound`."""
+        ...
+
+    def hear(self, levels: Sequence[float]) -> Iterator[TurnMark]:
+        """The beginnings and ends of speech in the next frames."""
+        ...
+
+
 class EnergyVad:
     """Hears one stream. `threshold` (0 to 1) is how much louder than the quietest speech is: 24 dB at 1. It has ended after so
     many milliseconds without a loud frame."""
+
+    frame_bytes = FRAME_BYTES
+    inline_bytes = 32 * 1024
 
     def __init__(self, threshold: float, silence_ms: int) -> None:
         self._margin = 24.0 * threshold
@@ -61,6 +83,10 @@ class EnergyVad:
         self._frame = 0
         self._last = 0  # loud frame
         self.speaking = False
+
+    def levels(self, sound: bytes) -> list[float]:
+        """The level of each whole frame of `sound`."""
+        return levels_of(sound)
 
     def hear(self, levels: Sequence[float]) -> Iterator[TurnMark]:
         """The beginnings and ends of speech in the next frames, which have these levels."""
