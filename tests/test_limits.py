@@ -114,8 +114,14 @@ CONSTANTS: dict[str, str] = {
     "mesh.state.roster_set._MOST_TAGS": "adds of one worker that are told apart; older ones were taken back long ago",
     "mesh.state.stamps._COUNT_BITS": FORMAT,
     "mesh.state.stamps._MOST": FORMAT,
-    "meshed.counters._NEXT_ROUND_US": "the wait that a client is told of while the other gateways have not heard yet",
+    "meshed.counters.NEXT_ROUND_US": "the wait that a client is told of while the other gateways have not heard yet",
     "meshed.counters._TOLD": PACE,
+    **dict.fromkeys(("gateway.mesh._AGAIN_S", "mesh.carriers.local._LOOKS_EACH", "meshed.siblings._PACE_S"), PACE),
+    **dict.fromkeys((f"meshed.shared_counters.{name}" for name in ("_PLACES_AGAIN_S", "_TOLD")), PACE),
+    **dict.fromkeys((f"meshed.shared_rows.{name}" for name in ("_CELL", "_HEAD", "_NEARBY", "_WIDTH")), FORMAT),
+    "meshed.shared_counters._MOST_AHEAD_US": "so that a number fits into its place in memory",
+    "meshed.shared_counters._MOST_USED": "so that a number fits into its place in memory",
+    "meshed.shared_rows._SILENT_US": "longer than another process takes to speak for its gateway",
     **dict.fromkeys(
         (
             f"meshed.{name}"
