@@ -119,6 +119,7 @@ security: server-env
 
 chaos: server-env
 	@$(BIN)/python bench/chaos.py --write
+	@$(BIN)/python bench/mesh_split.py --write
 
 bench: server-env
 	@$(BIN)/python bench/compare.py $(if $(PEER_SMG),--smg '$(PEER_SMG)') $(if $(PEER_LITELLM),--litellm '$(PEER_LITELLM)') \

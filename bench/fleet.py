@@ -5,6 +5,7 @@
     python bench/fleet.py --policies                           # every policy in three fleets, a minute on one core
     python bench/fleet.py --local                              # prompts that decode engines read themselves, by length
     python bench/fleet.py --pools                              # prefill and decode pools against engines that do both
+    python bench/fleet.py --meshed                             # four gateways with and without a mesh
     python bench/fleet.py --million                            # how long a million requests take
     python bench/fleet.py --report                             # the tables of what has been run, into bench/fleet.md
 
@@ -41,6 +42,9 @@ SEEDS = range(5)
 POOL_REQUESTS = 300  # for each engine, where pools are compared
 ENGINES = 8  # of the fleets that pools and policies are compared in
 COMPARED = ("chat", "hot", "unshared")  # the loads that policies are compared in
+MESHED = ("least_load", "power_of_two", "cache_aware")  # the policies that are compared with and without a mesh
+WORDS_S = 0.2
+MESH_SEEDS = range(3)
 SPLITS = (0, 2, 3, 4)  # how many of them compute prompts; 0: each does both
 RATES = (1.0, 2.0, 3.0, 4.0)  # requests a second for each engine, of prompts of the mean length
 SCALES = (0.5, 1.0, 2.0)  # of the lengths of prompts; the rate is divided by it
@@ -223,6 +227,42 @@ def _local_cell(each: Figures) -> str:
     return f"{each.hit:.0%}, {each.first_mean:.3f}, {each.first_p99:.2f}, {each.done_mean:.2f}, {each.done_p99:.1f}"
 
 
+# -------------------------------------------------------------------------------------------------------------- meshed
+
+
+def run_meshed() -> None:
+    """Four gateways with and without a mesh, by policies that look at loads, in each of three loads."""
+    for kind in COMPARED:
+        load = LOAD_KINDS[kind]
+        for seed in MESH_SEEDS:
+            trace = generated(load.made, Load(300 * ENGINES, load.rate * ENGINES, block=load.block, seed=seed))
+            for name in MESHED:
+                for words_s in (0.0, WORDS_S):
+                    settings = FleetSettings(engines=ENGINES, replicas=4, words_s=words_s, seed=seed)
+                    found = figures(replay(trace, settings, chooser(name)))
+                    row = {"what": "meshed", "policy": name, "kind": kind, "words_s": words_s, "seed": seed}
+                    keep({**row, "ours": attrs.asdict(found)})
+
+
+def meshed_table(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A row for each load and policy: without and with a mesh, the worst seed of each figure."""
+    runs: dict[tuple[str, str, float], dict[int, Figures]] = {}
+    for row in found:
+        runs.setdefault((row["kind"], row["policy"], row["words_s"]), {})[row["seed"]] = Figures(**row["ours"])
+    lines = ["| load | policy | each alone | in a mesh |", "|---|---|---|---|"]
+    for kind in COMPARED:
+        for name in MESHED:
+            cells = [_worst(list(runs[kind, name, words_s].values())) for words_s in (0.0, WORDS_S)]
+            lines.append(f"| {kind} | `{name}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _worst(found: Sequence[Figures]) -> str:
+    hit, balance = min(each.hit for each in found), max(each.balance for each in found)
+    mean, p99 = max(each.first_mean for each in found), max(each.first_p99 for each in found)
+    return f"{hit:.0%}, {balance:.2f}, {mean:.3f}, {p99:.2f}"
+
+
 # ------------------------------------------------------------------------------------------------------------- million
 
 
@@ -260,6 +300,15 @@ COMPARISON = """
 Every policy in a fleet of {engines} equal engines with KV events on time and one gateway, 300 requests for each engine. In each
 field the share of the prompts' tokens that caches had, work max/mean, and seconds to the first token (mean, p99).
 """
+MESH = """
+## Four gateways
+
+{made}
+
+Four gateways before {engines} equal engines, 300 requests for each engine: each alone, with what engines report of themselves
+once a second, and in a mesh, where they also tell each other every {words_s} s what they have in flight. In each field the share
+of the prompts' tokens that caches had, work max/mean, and seconds to the first token (mean, p99); the worst of {seeds} seeds.
+"""
 POOLS = """
 ## Prefill and decode pools
 
@@ -296,6 +345,11 @@ def report(before: str) -> str:
         parts.append(COMPARISON.format(made=made, engines=ENGINES) + "\n" + "\n".join(policy_table(found)) + "\n")
     else:
         parts.append(section(before, "Policies"))
+    if found := rows("meshed"):
+        head = MESH.format(made=made, engines=ENGINES, words_s=WORDS_S, seeds=len(MESH_SEEDS))
+        parts.append(head + "\n" + "\n".join(meshed_table(found)) + "\n")
+    else:
+        parts.append(section(before, "Four gateways"))
     if found := rows("pools"):
         parts.append(POOLS.format(made=made, engines=ENGINES) + "\n" + "\n".join(pool_table(found)) + "\n")
     else:
@@ -325,6 +379,8 @@ def main() -> None:
     parser.add_argument("--policies", action="store_true")
     parser.add_argument("--pools", action="store_true")
     parser.add_argument("--local", action="store_true")
+
+    parser.add_argument("--meshed", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
@@ -337,6 +393,8 @@ def main() -> None:
         run_local()
     elif args.pools:
         run_pools(args.requests or POOL_REQUESTS)
+    elif args.meshed:
+        run_meshed()
     elif args.million:
         run_million(1_000_000)
     else:

@@ -3,7 +3,7 @@
     python bench/mesh.py [--kind gossip | valkey | local] [--members 5] [--seconds 10] [--hot 1000]
 
 Prints the share of a core and the memory of one member while nothing happens, the same with so many hot limits (each charged in
-every period by every member), the time of one decision, and the seconds from a SIGKILL until all others know, with those until a
+every period by every member; what a member alone needs for that is taken off), the time of one decision, and the seconds from a SIGKILL until all others know, with those until a
 member that starts again is known.
 """
 
@@ -183,10 +183,13 @@ async def measure(args: argparse.Namespace) -> None:
             await started(idle, again, victim.name, 0)
             seen = [await each.until("came", victim.name, began) - began for each in others]
             print(f"its next start is known after {max(seen):.2f} s, the start of the process included")
+        async with AsyncExitStack() as alone:
+            decisions, _ = await cost(await fleet(alone, settings, 1, args.hot), args.seconds)
         async with AsyncExitStack() as loaded:
             members = await fleet(loaded, settings, args.members, args.hot)
             share, memory = await cost(members, args.seconds)
-            print(f"with {args.hot} hot limits: {share:.1f} % of a core, {memory:.1f} MiB")
+            print(f"with {args.hot} hot limits: {share - decisions:.1f} % of a core, {memory:.1f} MiB")
+            print(f"and {decisions:.1f} % for what one member alone does of them: its decisions")
     print(f"a decision: {decision_us():.1f} us")
 
 

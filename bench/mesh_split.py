@@ -1,11 +1,14 @@
 """Five members of a gossip mesh, each in a network namespace of its own, over a network that is cut in two; needs root.
 
-    python bench/mesh_split.py
+    python bench/mesh_split.py [--write]
 
-Three members are on one bridge and two on another; the bridges are joined by one link. Prints the seconds until each member knows
-what has happened: after a SIGKILL, after a SIGSTOP and its end, after the link between the bridges is cut, and after it is back.
+Three members are on one bridge and two on another; the bridges are joined by one link. Prints the seconds until all members know
+what has happened: after the link between the bridges is cut and is back, after routes lose all that one side says and are back,
+after a SIGSTOP and its end, after a SIGKILL; and how many members are thought to be gone while the link is slow. `--write` puts
+that into the table of docs/reliability.md.
 """
 
+import argparse
 import asyncio
 import contextlib
 import os
@@ -15,6 +18,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import attrs
 from mesh import KEY, Member, started
@@ -25,6 +29,22 @@ __all__ = ["Split", "can_split", "split_mesh", "times_of_a_split"]
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 NEAR, FAR = ("m0", "m1", "m2"), ("m3", "m4")
+PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+BEGIN, END = "<!-- mesh: begin -->", "<!-- mesh: end -->"
+SLOW = "rate 128kbit burst 8kb latency 400ms"
+SLOW_S = 10.0
+STATED: dict[str, tuple[str, float]] = {
+    "killed": ("1 of 5 gateways is killed (SIGKILL)", 4.2),
+    "stopped": ("1 of 5 gateways is stopped (SIGSTOP)", 4.2),
+    "goes on": ("it goes on (SIGCONT)", 2.0),
+    "split, larger side": ("the network is cut between 3 and 2 gateways: the 3 know", 4.2),
+    "split, smaller side": ("the network is cut between 3 and 2 gateways: the 2 know", 14.0),
+    "healed": ("the network is whole again", 2.0),
+    "one way, larger side": ("routes lose what 2 of 5 gateways say: the 3 know", 4.2),
+    "one way, smaller side": ("routes lose what 2 of 5 gateways say: the 2 know", 14.0),
+    "ways back": ("the routes are back", 2.0),
+}
+"""By name: what happens, and the seconds that are stated until all whom it concerns know of it."""
 
 
 def can_split() -> bool:
@@ -33,17 +53,27 @@ def can_split() -> bool:
 
 
 async def ip(command: str) -> None:
-    process = await asyncio.create_subprocess_shell(f"ip {command}", env={**os.environ, "PATH": _PATH})
+    await _run(f"ip {command}")
+
+
+async def tc(command: str) -> None:
+    await _run(f"tc {command}")
+
+
+async def _run(command: str) -> None:
+    process = await asyncio.create_subprocess_shell(command, env={**os.environ, "PATH": _PATH})
     if await process.wait():
-        raise OSError(f"ip {command}: status {process.returncode}")
+        raise OSError(f"{command}: status {process.returncode}")
 
 
 @attrs.define(eq=False)
 class Split:
-    """The members by name, and the link between their sides."""
+    """The members by name, the link between their sides, what their namespaces are called, and their network."""
 
     members: dict[str, Member]
     link: str
+    tag: str
+    net: str
 
     async def cut(self) -> float:
         at = time.time()
@@ -54,6 +84,24 @@ class Split:
         at = time.time()
         await ip(f"link set {self.link} up")
         return at
+
+    async def lose(self, *, lost: bool) -> float:
+        """Have routes lose all that the members on the far side say to the near one, or no more."""
+        at = time.time()
+        for name in FAR:
+            for other in NEAR:
+                address = f"{self.net}.{(*NEAR, *FAR).index(other) + 1}/32"
+                await ip(f"-n {self.tag}{name} route {'add' if lost else 'del'} blackhole {address}")
+        return at
+
+    async def lost_while_slow(self) -> int:
+        """How many members were thought to be gone while the link carried little."""
+        at = time.time()
+        await tc(f"qdisc add dev {self.link} root tbf {SLOW}")
+        await asyncio.sleep(SLOW_S)
+        await tc(f"qdisc del dev {self.link} root")
+        told = [each for member in self.members.values() for each in member.told]
+        return len({name for what, name, when in told if what == "lost" and when >= at})
 
     async def known(self, what: str, others: Mapping[str, tuple[str, ...]], since: float) -> float:
         """Seconds until each of these members has told that of each of the others."""
@@ -95,7 +143,7 @@ async def split_mesh() -> AsyncIterator[Split]:
             for other in members:
                 if other != name:
                     await members[name].until("came", other)
-        yield Split(members, f"{tag}x")
+        yield Split(members, f"{tag}x", tag, f"10.77.{os.getpid() % 250}")
 
 
 async def times_of_a_split() -> dict[str, float]:
@@ -108,6 +156,12 @@ async def times_of_a_split() -> dict[str, float]:
         found["split, smaller side"] = await split.known("lost", to_near, at)
         at = await split.heal()
         found["healed"] = max(await split.known("came", to_far, at), await split.known("came", to_near, at))
+        at = await split.lose(lost=True)
+        found["one way, larger side"] = await split.known("lost", to_far, at)
+        found["one way, smaller side"] = await split.known("lost", to_near, at)
+        at = await split.lose(lost=False)
+        found["ways back"] = max(await split.known("came", to_far, at), await split.known("came", to_near, at))
+        found["lost while slow"] = await split.lost_while_slow()
         stopped, at = split.members["m4"], time.time()
         stopped.process.send_signal(signal.SIGSTOP)
         rest = dict.fromkeys((*NEAR, "m3"), ("m4",))
@@ -124,8 +178,26 @@ async def times_of_a_split() -> dict[str, float]:
 def main() -> None:
     if not can_split():
         sys.exit("this needs root, and the program ip")
-    for what, seconds in asyncio.run(times_of_a_split()).items():
-        print(f"{what}: {seconds:.2f} s")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write the table of docs/reliability.md")
+    found = asyncio.run(times_of_a_split())
+    for what, seconds in found.items():
+        print(f"{what}: {seconds:.2f}")
+    if parser.parse_args().write:
+        write(found)
+
+
+def write(found: dict[str, float]) -> None:
+    """Put what was found into the page's table."""
+    rows = ["| what happens | all know after | stated |", "|---|---|---|"]
+    rows += [f"| {what} | {found[name]:.1f} s | {stated:.1f} s |" for name, (what, stated) in STATED.items()]
+    lost = int(found["lost while slow"])
+    rows.append(
+        f"| the link between 3 and 2 gateways carries 128 kbit/s for {SLOW_S:.0f} s | {lost} thought gone | 0 |"
+    )
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text("\n".join([f"{before}{BEGIN}", *rows, f"{END}{after}"]))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "bench"))
 
-from mesh_split import can_split, times_of_a_split
+from mesh_split import STATED, can_split, times_of_a_split
 
 pytestmark = [pytest.mark.services, pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -17,9 +17,5 @@ async def test_crashes_stops_and_splits_are_known_in_time_and_so_is_their_end() 
     seconds = await times_of_a_split()
 
     # How long it takes on a quiet machine is what bench/mesh_split.py measures; on a busy one each has four times that.
-    assert seconds["killed"] <= 4 * 4.2
-    assert seconds["stopped"] <= 4 * 4.2
-    assert seconds["split, larger side"] <= 4 * 4.2
-    assert seconds["split, smaller side"] <= 4 * 14
-    assert seconds["healed"] <= 4 * 2
-    assert seconds["goes on"] <= 4 * 2
+    assert {name: took for name, took in seconds.items() if name in STATED and took > 4 * STATED[name][1]} == {}
+    assert seconds["lost while slow"] == 0

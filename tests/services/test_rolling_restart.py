@@ -1,4 +1,4 @@
-"""Three gateways behind a plain TCP balancer are restarted in turn: no request is lost, and an answer goes on elsewhere."""
+"""Three gateways behind a plain TCP balancer restart one by one: no request is lost, and an answer goes on elsewhere."""
 
 import sys
 from pathlib import Path

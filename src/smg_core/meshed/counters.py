@@ -10,6 +10,7 @@ process, the state of the mesh.
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Literal
 
 import attrs
@@ -47,6 +48,11 @@ _PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
 """For how long a gateway's requests at once count without a word of it, and how often it says so."""
 _TOLD = 50
 """Counters that are told of in one period, those that wait longest first; for the others the round lasts longer."""
+_CALM_S, _CALM_EACH_S, _CALM_TOLD = 5.0, 0.5, 250
+"""How long a counter of which little was taken waits until it is told of, how often such are looked for, and how many are told of
+then."""
+_CALM_PART = 8
+"""Little is less than this part of what may be taken before all have heard."""
 
 NEXT_ROUND_US = 200_000
 """After how long all have heard of what was taken, about."""
@@ -103,6 +109,8 @@ class MeshCounters:
         self._rounds: dict[str, _Round] = {}
         self._told: deque[tuple[int, str]] = deque()
         self._dirty: OrderedDict[str, None] = OrderedDict()
+        self._calm: OrderedDict[str, float] = OrderedDict()
+        self._calm_at = float("-inf")
         self._standing = SideStanding(1, 1)
         self._at = Instant(0, 0.0)
         self._again_at = float("-inf")
@@ -169,6 +177,7 @@ class MeshCounters:
             oldest, _ = self._own.popitem(last=False)
             self._scopes.pop(_hashed(oldest), None)
             self._dirty.pop(oldest, None)
+            self._calm.pop(oldest, None)
             self._rounds.pop(oldest, None)
         foreign = self._foreign.get(hashed)
         if foreign:
@@ -197,12 +206,23 @@ class MeshCounters:
         self._turn(own, claim.rule, at)
         own.charged += cost
         self._own.move_to_end(scope)
+        now = self._rounds.get(scope)
+        if now is None:
+            self._tell_of(scope, at)
+            return
+        now.taken += cost
+        if now.taken * _CALM_PART * 2 * self._standing.here < now.left:
+            if scope not in self._dirty:
+                self._calm.setdefault(scope, at[0] / 1_000_000)
+        elif scope not in self._dirty:
+            self._tell_of(scope, at)
+
+    def _tell_of(self, scope: str, at: Instant) -> None:
+        """Let all hear of a counter soon."""
         if not self._dirty:
             self.on_news()
+        self._calm.pop(scope, None)
         self._dirty[scope] = None
-        now = self._rounds.get(scope)
-        if now is not None:
-            now.taken += cost
 
     def _turn(self, own: _Own, rule: LimitRule, at: Instant) -> None:
         own.rule = rule
@@ -222,7 +242,10 @@ class MeshCounters:
             own.charged, own.refunded = own.charged + up, own.refunded + down
         elif number == own.last_number:
             own.last = MemberCount(own.last.charged + up, own.last.refunded + down)
-        self._dirty[claim.scope] = None
+        if is_places(claim.rule) or abs(more) * 2 * _CALM_PART >= claim.rule.capacity:
+            self._tell_of(claim.scope, at)
+        elif claim.scope not in self._dirty:
+            self._calm.setdefault(claim.scope, at[0] / 1_000_000)
 
     # ---------------------------------------------------------------------------------------------------------- the mesh
 
@@ -238,8 +261,7 @@ class MeshCounters:
         if self._heard_some:
             self._heard_some = False
             node.answer_soon()
-        for scope in list(self._dirty)[:_TOLD]:
-            del self._dirty[scope]
+        for scope in self._to_tell(now):
             own = self._own.get(scope)
             if own is not None:
                 self._say(node, scope, own, now)
@@ -252,6 +274,19 @@ class MeshCounters:
         if now >= self._again_at:
             self._again_at = now + _PLACES_AGAIN_S
             self._dirty |= {scope: None for scope, own in self._own.items() if is_places(own.rule) and own.now.used}
+
+    def _to_tell(self, now: float) -> list[str]:
+        """The counters that are told of now: those that wait for it, and some of which little was taken a while ago."""
+        found = list(self._dirty)[:_TOLD]
+        for scope in found:
+            del self._dirty[scope]
+        if now >= self._calm_at:
+            self._calm_at = now + _CALM_EACH_S
+            calm = [scope for scope, since in islice(self._calm.items(), _CALM_TOLD) if now - since >= _CALM_S]
+            for scope in calm:
+                del self._calm[scope]
+            found += calm
+        return found
 
     def _say(self, node: Node, scope: str, own: _Own, now: float) -> None:
         """Tell of one counter; what was taken of it is known to all once they know the version that this has."""

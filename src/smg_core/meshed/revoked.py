@@ -16,6 +16,8 @@ __all__ = ["RevokedPart"]
 _LASTS_S = 3600.0
 """A key is remembered for seconds; an hour is longer than any member is away and still remembered."""
 _MOST = 8192
+_TOLD = 200
+"""Keys that are told of in one period."""
 
 
 class RevokedPart:
@@ -44,7 +46,7 @@ class RevokedPart:
 
     def tell(self, node: Node, now: float) -> None:
         """Say which keys were revoked."""
-        while self._dirty:
+        for _ in range(min(len(self._dirty), _TOLD)):
             id, _ = self._dirty.popitem(last=False)
             node.put(Space.REVOKED, id.encode(), b"1", _LASTS_S, now)
 

@@ -208,7 +208,8 @@ class SharedRows:
 
     def changed(self, most: int) -> list[SharedRow]:
         """Rows that wait to be looked at, at most so many; they wait no more. Called under the lock."""
-        cells, found = self._cells, []
+        cells = self._cells
+        found: list[SharedRow] = []
         while cells[_FIRST] < cells[_LAST] and len(found) < most:
             place = cells[self._ring + cells[_FIRST] % self._rows]
             cells[_FIRST] += 1

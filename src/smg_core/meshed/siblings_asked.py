@@ -60,7 +60,8 @@ class SiblingsAsked:
         try:
             await self._channel.publish(_ASKED, question.encode())
             async with asyncio.timeout(min(self._config.mesh.join_s, self._config.channel.publish_s)):
-                return await told
+                found: dict[str, Any] = await told
+                return found
         except TimeoutError:
             return {"kind": self._config.mesh.kind}
         finally:

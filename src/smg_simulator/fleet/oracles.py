@@ -56,4 +56,5 @@ class Greedy:
     def _unheard(self, *_: object, failed: bool = False) -> None:
         """What a chooser is told, which this one does not need: it looks at the engines themselves."""
 
-    sent = answered = ended = loads = left = changed = _unheard
+    in_flight: Sequence[int] = ()
+    sent = answered = ended = loads = told = left = changed = _unheard

@@ -31,8 +31,8 @@ class FleetSettings:
     gateway's settings of these names, which of them the decode engine reads itself.
 
     `factors` say how much faster than `speed` each engine is, repeated over the fleet. Each of `replicas` gateways has a policy
-    object of its own, knows its own requests only, and is told the engines' loads every `loads_s` seconds. `events_late_s`
-    and `events_lost` (a share) are used as `events` says. Every `probe_s` seconds a gateway finds by probes which engines are
+    object of its own, knows its own requests only, and is told the engines' loads every `loads_s` seconds; gateways in a mesh
+    tell each other what they have in flight every `words_s` seconds (0: they do not). `events_late_s` and `events_lost` (a share) are used as `events` says. Every `probe_s` seconds a gateway finds by probes which engines are
     back, and which are dead though no request has told it."""
 
     engines: int = attrs.field(default=8, validator=[instance_of(int), ge(1)])
@@ -43,6 +43,7 @@ class FleetSettings:
     )
     replicas: int = attrs.field(default=1, validator=[instance_of(int), ge(1)])
     loads_s: float = attrs.field(default=1.0, validator=gt(0.0))
+    words_s: float = attrs.field(default=0.0, validator=ge(0.0))
     events: str = attrs.field(default="on_time", validator=in_(EVENTS))
     events_late_s: float = attrs.field(default=2.0, validator=ge(0.0))
     events_lost: float = attrs.field(default=0.1, validator=[ge(0.0), attrs.validators.le(1.0)])

@@ -183,6 +183,8 @@ class _Run:
             self._plan(outage.at, self._on_death, outage.engine)
             self._plan(outage.until, self._on_return, outage.engine)
         self._plan(self._settings.loads_s, self._on_loads, None)
+        if self._settings.words_s:
+            self._plan(self._settings.words_s, self._on_words, None)
         while self._open:
             if at < len(requests) and (not self._heap or requests[at].at <= self._heap[0][0]):
                 self._now = requests[at].at
@@ -316,6 +318,16 @@ class _Run:
         for chooser in self._choosers():
             chooser.loads(self._engines)
         self._plan(self._now + self._settings.loads_s, self._on_loads, None)
+
+    def _on_words(self, _: object) -> None:
+        """The gateways tell each other what they have in flight."""
+        for number in range(2 if self._settings.prefill else 1):
+            choosers = [replica.choosers[number] for replica in self._replicas]
+            said = [chooser.in_flight for chooser in choosers]
+            whole = [sum(each) for each in zip(*said, strict=True)]
+            for chooser, own in zip(choosers, said, strict=True):
+                chooser.told([total - mine for total, mine in zip(whole, own, strict=True)])
+        self._plan(self._now + self._settings.words_s, self._on_words, None)
 
     # -------------------------------------------------------------------------------------------------------- KV events
 

@@ -78,6 +78,15 @@ class Chooser(Protocol):
         """What the engines report of themselves, from time to time."""
         ...
 
+    @property
+    def in_flight(self) -> Sequence[int]:
+        """The requests that it has at each engine, as others are told."""
+        ...
+
+    def told(self, elsewhere: Sequence[int]) -> None:
+        """What other gateways have at each engine, from time to time."""
+        ...
+
     def left(self, engine: int) -> None:
         """The engine cannot be reached, or is back with an empty cache."""
         ...
@@ -91,6 +100,7 @@ class _Seen:
     """An engine as a policy's candidate."""
 
     __slots__ = (
+        "elsewhere",
         "in_flight",
         "kv_tokens",
         "kv_usage",
@@ -101,13 +111,14 @@ class _Seen:
         "rank_count",
         "ranks",
         "ranks_out",
+        "reported",
         "running",
         "weight",
     )
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.in_flight = 0
+        self.in_flight = self.elsewhere = self.reported = 0
         self.queued = self.running = self.others = self.prefill_tokens = self.kv_tokens = 0
         self.weight = 1.0
         self.kv_usage = 0.0
@@ -161,8 +172,18 @@ class PolicyChooser:
     def loads(self, engines: Sequence[FleetEngine]) -> None:
         for seen, engine in zip(self._seen, engines, strict=True):
             seen.queued, seen.running = engine.waiting, engine.running
-            seen.others = max(0, engine.waiting + engine.running - seen.in_flight)
+            seen.reported = max(0, engine.waiting + engine.running - seen.in_flight)
+            seen.others = max(seen.reported, seen.elsewhere)
             seen.kv_usage, seen.kv_tokens = engine.cache_use, engine.speed.cache_tokens
+
+    @property
+    def in_flight(self) -> list[int]:
+        return [seen.in_flight for seen in self._seen]
+
+    def told(self, elsewhere: Sequence[int]) -> None:
+        for seen, count in zip(self._seen, elsewhere, strict=True):
+            seen.elsewhere = count
+            seen.others = max(seen.reported, count)
 
     def left(self, engine: int) -> None:
         if self._observer is not None:

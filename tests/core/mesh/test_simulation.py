@@ -266,3 +266,16 @@ def test_words_that_differ_at_equal_versions_are_asked_for_anew() -> None:
     assert sends
     node.received("c", a_delta("c", ToldEntry(Space.ROSTER, b"w", 1, b"right", 60)), 9.0)
     assert [value for _, _, value in node.replica.in_space(Space.ROSTER)] == [b"right"]
+
+
+def test_nobody_waits_for_long_for_a_member_that_is_there_and_does_not_say_what_it_knows() -> None:
+    node = Node(Writer("a", 1), NodeTerms(), random.Random(1), 0.0)
+    node.joined("hangs", FORMATS, 0.0)
+    node.put(Space.HEALTH, b"k", b"v", 60.0, 0.0)
+    node.tick(0.1)
+    assert node.unheard
+    node.tick(10.0)
+    assert node.unheard
+    node.tick(12.0)
+    assert not node.unheard
+    assert node.all_know == node.replica.version

@@ -11,7 +11,7 @@ from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters
 from smg_core.limits.rules import LimitRule
-from smg_core.mesh.state.counts import CountedWindow, MemberCount, written_count, written_counter_key
+from smg_core.mesh.state.counts import CountedWindow, MemberCount, read_counter_key, written_count, written_counter_key
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, NodeTerms
 from smg_core.meshed.counters import MeshCounters, window_of
@@ -209,3 +209,19 @@ def test_what_others_say_that_they_charged_fits_into_shared_memory(used: int, am
     for value in (written_count(MemberCount(used)), written_count(MemberCount(0)), b""):
         gateway.hear([MeshChange(writer, Space.LOAD, key, value)], fleet.network.at)
     fleet.ask("m0", rule)
+
+
+def test_a_limit_of_which_little_is_taken_is_told_of_within_seconds_and_one_that_is_nearly_used_up_at_once() -> None:
+    fleet = Fleet(2, random.Random(1))
+    fleet.ask("m0", TOKENS, 10, scope="calm")
+    fleet.ask("m0", TOKENS, 9_000, scope="busy")
+    fleet.network.run(0.5, fleet.turn)
+    scopes = [
+        read_counter_key(key).scope for _, key, _ in fleet.network.members["m1"].node.replica.in_space(Space.COUNTER)
+    ]
+    assert scopes == [scope_bytes("busy")]
+    fleet.network.run(6.0, fleet.turn)
+    scopes = [
+        read_counter_key(key).scope for _, key, _ in fleet.network.members["m1"].node.replica.in_space(Space.COUNTER)
+    ]
+    assert set(scopes) == {scope_bytes("busy"), scope_bytes("calm")}

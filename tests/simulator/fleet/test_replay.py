@@ -36,6 +36,14 @@ def run(given: FleetTrace, speed: EngineSpeed = PLAIN, engines: int = 1, **more:
     return replay(given, FleetSettings(engines=engines, speed=speed, **more), by("round_robin"))  # type: ignore[arg-type]
 
 
+def test_gateways_that_tell_each_other_of_their_requests_have_sooner_first_tokens() -> None:
+    made = generated("unshared", Load(400, 24.0, block=64, seed=1))
+    alone, meshed = (
+        replay(made, FleetSettings(engines=8, replicas=4, words_s=words_s), by("least_load")) for words_s in (0.0, 0.2)
+    )
+    assert sum(meshed.first) < sum(alone.first)
+
+
 # ------------------------------------------------------------------------------------------------------- by hand
 
 

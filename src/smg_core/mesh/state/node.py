@@ -57,10 +57,15 @@ class NodeTerms:
     ask_s: float = 1.0
     sums_s: float = 60.0
     bytes_s: int = 1 << 20
-    message_bytes: int = 32 << 10
+    message_bytes: int = 8 << 10
     turn_bytes: int = 60 << 10
     remember_s: float = 3600.0
     bounds: MeshBounds = attrs.field(factory=MeshBounds)
+
+    @property
+    def deaf_s(self) -> float:
+        """After so long without a word of what it has heard, nobody waits for a member: it hangs, or speaks another format."""
+        return 2 * self.sync_s + self.beat_s
 
     @property
     def acks_last_s(self) -> float:
@@ -89,12 +94,13 @@ class SideStanding(NamedTuple):
 
 @attrs.define(eq=False)
 class Peer:
-    """Another member: the formats that it speaks, when it was heard last, when it was last asked or told, and up to which of our
-    words it knows all."""
+    """Another member: the formats that it speaks, when it was heard last, when it last said what it knows, when it was last asked
+    or told, and up to which of our words it knows all."""
 
     name: str
     formats: Formats
     heard_at: float
+    said_at: float
     asked_at: float = float("-inf")
     corrected_at: float = float("-inf")
     acked: int = 0
@@ -112,7 +118,7 @@ class Node:
         self._lost: dict[str, float] = {}
         self._changes: list[MeshChange] = []
         self._sent = self._said = 0
-        self._beat_s = terms.beat_s
+        self._beat_s, self._now = terms.beat_s, now
         self._beat_at, self._sync_at, self._sums_at = now, now + terms.sync_s * rng.random(), now + terms.sums_s
         self._budget, self._budget_at = float(terms.bytes_s), now
 
@@ -128,7 +134,7 @@ class Node:
         if name == self.own.name:
             return []
         self._lost.pop(name, None)
-        self.peers[name] = Peer(name, formats, now)
+        self.peers[name] = Peer(name, formats, now, now)
         known = self.replica.latest(name)
         lines = [
             KnownLine(name, known.epoch if known is not None else 0, self.replica.version_of(known) if known else 0)
@@ -179,8 +185,9 @@ class Node:
 
     @property
     def all_know(self) -> int:
-        """Up to which version all others that are there know what this member has said."""
-        return min((peer.acked for peer in self.peers.values()), default=self.replica.version)
+        """Up to which version all others that are there, and that say what they know, know what this member has said."""
+        since = self._now - self.terms.deaf_s
+        return min((peer.acked for peer in self.peers.values() if peer.said_at >= since), default=self.replica.version)
 
     def answer_soon(self) -> None:
         """Say at the next look how much is known here of what others say: somebody waits for it."""
@@ -193,6 +200,7 @@ class Node:
 
     def tick(self, now: float) -> list[MeshSend]:
         """Tell what has changed. Called each period."""
+        self._now = now
         self._changes += self.replica.expire(now)
         self._budget = min(self.terms.bytes_s, self._budget + (now - self._budget_at) * self.terms.bytes_s)
         self._budget_at = now
@@ -313,6 +321,7 @@ class Node:
             except (msgspec.MsgspecError, ValueError):
                 self.tally["malformed"] += 1
                 continue
+            peer.said_at = self._now
             for line in lines:
                 if line.name == self.own.name and line.epoch == self.own.epoch and line.version <= self.replica.version:
                     peer.acked = max(peer.acked, line.version)

@@ -5,9 +5,11 @@ has come, so that what is missing can be asked for. A later start of a member re
 counters, which count to the end of their window. What has no room is not kept, and counted.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import islice
+from operator import itemgetter
 
 import attrs
 from msgspec.structs import replace
@@ -29,17 +31,38 @@ __all__ = ["Known", "Merged", "Replica"]
 _ENTRY_BYTES = 96  # an entry's size beside its key and value, about
 _WIRE_BYTES = 24  # the same in a message, at most
 _HEAD_BYTES = 200  # of a message without its entries, at most
+_LOG_SPARE = 64  # what may be noted beyond twice the entries before all is noted anew
 _OF_ONE = 4  # one writer has at most this part of the room
 
 
 @attrs.define(eq=False)
 class Known:
-    """What is known of one writer: entries in the order of their versions, and the version up to which all has come."""
+    """What is known of one writer: its entries, where it has said something with which version (`log`, with what is not so any
+    more; in order where it is `ordered`), and the version up to which all has come."""
 
     version: int = 0
     entries: dict[EntryPlace, MeshEntry] = attrs.field(factory=dict)
     size: int = 0
+    log: list[tuple[int, EntryPlace]] = attrs.field(factory=list)
     ordered: bool = True
+
+    def note(self, version: int, place: EntryPlace) -> None:
+        """Something was said there with this version."""
+        log = self.log
+        if (log and version <= log[-1][0]) or len(log) > 2 * len(self.entries) + _LOG_SPARE:
+            self.ordered = False
+        log.append((version, place))
+
+    def since(self, version: int) -> Iterator[tuple[EntryPlace, MeshEntry]]:
+        """What is so of what was said after that version, in order."""
+        if not self.ordered:
+            self.log = sorted((entry.version, place) for place, entry in self.entries.items())
+            self.ordered = True
+        for number in range(bisect_right(self.log, version, key=itemgetter(0)), len(self.log)):
+            said, place = self.log[number]
+            entry = self.entries.get(place)
+            if entry is not None and entry.version == said:
+                yield place, entry
 
 
 @attrs.frozen
@@ -85,7 +108,7 @@ class Replica:
         self.own = Writer(before.name, epoch + 1)
         again = self._known[self.own] = Known(known.version)
         self._latest[self.own.name] = self.own
-        for place, entry in list(self._in_order(known).items()):
+        for place, entry in list(known.since(0)):
             self._drop(known, place)
             again.version += 1
             self._set(self.own, again, place, replace(entry, version=again.version))
@@ -156,15 +179,11 @@ class Replica:
         known = self._known.get(writer)
         if known is None or known.version <= after:
             return MeshDelta(writer, after, after, ())
-        found: list[tuple[EntryPlace, MeshEntry]] = []
         room -= _HEAD_BYTES
-        for place, entry in reversed(self._in_order(known).items()):
-            if entry.version <= after:
-                break
-            if entry.version <= known.version:
-                found.append((place, entry))
         told: list[ToldEntry] = []
-        for place, entry in reversed(found):
+        for place, entry in known.since(after):
+            if entry.version > known.version:
+                break
             room -= _WIRE_BYTES + len(place.key) + len(entry.value)
             if room < 0 and told:
                 return MeshDelta(writer, after, told[-1].version, tuple(told))
@@ -177,19 +196,12 @@ class Replica:
             if writer.name != name or not any(place.space in OLDER_KEPT for place in known.entries):
                 continue
             told = []
-            for place, entry in self._in_order(known).items():
+            for place, entry in known.since(0):
                 room -= _WIRE_BYTES + len(place.key) + len(entry.value)
                 if place.space in OLDER_KEPT and room > 0:
                     told.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
             if told:
                 yield MeshDelta(writer, 0, told[-1].version, tuple(told))
-
-    @staticmethod
-    def _in_order(known: Known) -> dict[EntryPlace, MeshEntry]:
-        if not known.ordered:
-            known.entries = dict(sorted(known.entries.items(), key=lambda item: item[1].version))
-            known.ordered = True
-        return known.entries
 
     # ------------------------------------------------------------------------------------------------------------- merging
 
@@ -252,11 +264,10 @@ class Replica:
         ):
             self.refused += 1
             if before is not None:
-                known.entries[place], known.ordered = before, False
+                known.entries[place] = before
             return False
-        if known.ordered and known.entries and entry.version < next(reversed(known.entries.values())).version:
-            known.ordered = False
         known.entries[place] = entry
+        known.note(entry.version, place)
         known.size += more
         self.size += more
         self.entries += before is None
