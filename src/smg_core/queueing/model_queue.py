@@ -12,7 +12,7 @@ from math import exp, inf
 
 import attrs
 
-from smg_core.queueing.bands import BANDS, BATCH
+from smg_core.queueing.bands import BANDS, BATCH, STANDARD
 from smg_core.queueing.capacity import Capacity
 from smg_core.queueing.fair_order import FairOrder
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Shedding
@@ -92,7 +92,8 @@ class ModelQueue:
         request itself."""
         ticket.entered = now
         ticket.expires = min(ticket.deadline, now + self.bounds.wait(ticket.band))
-        if not self.waiting and self.saturation() < BANDS[ticket.band].ceiling:
+        before = self.waiting and any(self._orders[: ticket.band + 1])
+        if not before and self.saturation() < BANDS[ticket.band].ceiling:
             self._run(ticket)
             return []
         shed: list[tuple[QueuedRequest, QueueRefusal]] = []
@@ -182,24 +183,29 @@ class ModelQueue:
 
     def _next(self, now: float) -> QueuedRequest | None:
         full = self.saturation()
-        if full < 1.0 and (owed := self._in_debt()) is not None:
+        if full < 1.0 and (owed := self._in_debt(full, now)) is not None:
             return owed
         for place, order in enumerate(self._orders):
             head = order.head() if order else None
             if head is None:
                 continue
-            aged = place and now - head.entered > self.bounds.wait(place) / 2
-            if full < BANDS[place - 1 if aged else place].ceiling:
+            aged = place == BATCH and now - head.entered > self.bounds.wait(place) / 2
+            if full < BANDS[STANDARD if aged else place].ceiling:
                 return head
         return None
 
-    def _in_debt(self) -> QueuedRequest | None:
-        """The first of a band that waits and had less than its floor."""
+    def _in_debt(self, full: float, now: float) -> QueuedRequest | None:
+        """The first of a band that waits and had less than its floor. It takes nothing of what is kept free for the bands above
+        it, unless those wait as well or it has waited for long."""
+        ceiling = BANDS[STANDARD].ceiling
         for place, order in enumerate(self._orders):
-            if order and self._owed[place]:
-                head = order.head()
-                if head is not None and self._owed[place] >= head.cost:
-                    return head
+            head = order.head() if order else None
+            if head is None:
+                continue
+            ceiling = max(ceiling, BANDS[place].ceiling)
+            long = now - head.entered > self.bounds.wait(place) / 2
+            if self._owed[place] >= head.cost and (full < ceiling or long):
+                return head
         return None
 
     def _run(self, ticket: QueuedRequest) -> None:
