@@ -294,6 +294,8 @@ class ModelQueue:
             if not self._orders[ticket.band]:
                 self._owed[ticket.band] = 0.0
         self.waiting -= 1
+        if not self.waiting:
+            self._times.clear()
         self._size -= ticket.size
         requests, size = self._tenants.pop(ticket.tenant)
         if requests > 1:
