@@ -58,6 +58,10 @@ class ModelPlace(LedgerEntry, Protocol):
     """A request's place before its model, and at its workers, which it has until it is settled."""
 
     @property
+    def refused(self) -> int:
+        """How many models of its chain have refused it before it came to this one."""
+
+    @property
     def stopped(self) -> SmgError | None:
         """Why it was cancelled, if for others that wait."""
 

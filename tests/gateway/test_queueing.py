@@ -9,24 +9,29 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_idempotency import CLASSIFIER, body_of
 
 from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
+from smg_core.hooks import FellBack
 from smg_core.limit_moments import QueueLeft
 from smg_core.queueing.bands import weights_in
 from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.waiting import Queueing
+from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
 QUICK = SimulatorConfig(seed=1, reply_tokens=4)
 SLOW = SimulatorConfig(seed=1, reply_tokens=2000, timing=Timing(decode_rate=200))
 FROZEN = SimulatorConfig(seed=1, reply_tokens=4, timing=Timing(prefill_rate=0.001))
+FROZEN_FULL = attrs.evolve(FROZEN, model="full")
 POOLS = SimulatorConfig(generation_model=False, embedding_size=8)
 
 
@@ -262,6 +267,75 @@ async def test_a_stop_of_the_gateway_leaves_nothing_waiting() -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert gateway.services.live.queueing is None
+
+
+async def test_requests_wait_while_the_workers_of_their_model_are_gone_and_go_to_the_one_that_comes() -> None:
+    waits = attrs.evolve(config(), workers=WorkersConfig(most_in_flight=1, health_interval_s=0.1))
+    async with SimulatedEngine(QUICK) as other, fleet(Member("first", engine=QUICK), config=waits) as house:
+        await house.engine.stop()
+        await eventually(lambda: all(each.state != "ready" for each in house.gateway.registry))
+        request = asyncio.create_task(house.chat())
+        await eventually(lambda: waiting(house) == 1)
+        house.gateway.add_worker(Member("other").spec(other))
+        assert (await request).status_code == 200
+
+
+async def test_requests_that_wait_for_a_model_that_is_taken_away_are_told_so() -> None:
+    async with fleet(Member("first", engine=FROZEN), config=config()) as house:
+        running = asyncio.create_task(house.chat())
+        await eventually(lambda: house.engine.active)
+        second = asyncio.create_task(house.chat())
+        await eventually(lambda: waiting(house) == 1)
+        removing = asyncio.create_task(house.gateway.remove_worker("first"))
+        await house.engine.stop()
+        answer = await second
+        assert answer.status_code in (404, 503)
+        await asyncio.gather(removing, running)
+        assert waiting(house) == 0
+
+
+async def test_health_answers_while_ten_times_what_a_model_takes_waits_or_is_refused() -> None:
+    async with over_http(FROZEN, config=config(slots=4, requests=16)) as house:
+        tasks = [asyncio.create_task(house.chat()) for _ in range(40)]
+        await eventually(lambda: sum(task.done() for task in tasks) == 20)
+        assert {task.result().status_code for task in tasks if task.done()} == {503}
+        assert (await house.http.get("/health")).status_code == 200
+        assert (await house.http.get("/v1/models")).status_code == 200
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await settled(house)
+        assert all(each.queue._times == [] for each in queues(house)._known.values())
+
+
+async def test_a_request_that_the_queue_of_its_model_refuses_goes_to_the_model_that_answers_in_its_place() -> None:
+    chained = attrs.evolve(config(requests=1), routing=RoutingConfig(fallbacks=("full=other",)))
+    members = (Member("full", engine=FROZEN_FULL), Member("other", engine=attrs.evolve(QUICK, model="other")))
+    async with fleet(*members, config=chained) as house:
+        held = [asyncio.create_task(house.chat(model="full")) for _ in range(2)]
+        await eventually(lambda: waiting(house) == 1)
+        answer = await house.chat(model="full")
+        assert answer.status_code == 200
+        assert "x-smg-queue-place" not in answer.headers
+        assert [(each.model, each.to, each.reason) for each in house.observer.of(FellBack)] == [
+            ("full", "other", "overloaded")
+        ]
+        assert house.engines[1].counters["finished"] == 1
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+
+
+async def test_a_name_that_is_split_waits_before_the_model_that_it_gets() -> None:
+    split = attrs.evolve(config(), routing=RoutingConfig(splits=("both=full:9,other:1",), split_header="x-which"))
+    members = (Member("full", engine=FROZEN_FULL), Member("other", engine=attrs.evolve(QUICK, model="other")))
+    async with fleet(*members, config=split) as house:
+        held = asyncio.create_task(house.chat(model="full"))
+        await eventually(lambda: house.engine.active)
+        answer = await house.http.post(CHAT, json=body(model="both"), headers={"x-which": "other"})
+        assert answer.status_code == 200
+        held.cancel()
+        await asyncio.gather(held, return_exceptions=True)
 
 
 @pytest.mark.parametrize("line", ["acme", "acme=0", "acme=-1", "acme=nan", "acme=inf", "=2", "acme=x"])

@@ -166,6 +166,7 @@ class BackgroundRun(Generic[D]):
         self._enter(generation, trace)
         try:
             await self._its_turn(generation, trace, answer)
+            place = self._lease.place
             terms = Terms(
                 answer,
                 services.live.config.routing,
@@ -174,7 +175,7 @@ class BackgroundRun(Generic[D]):
                 services.live.config.mcp,
                 services.live.config.workers,
                 services.admission.retry_budgets,
-                services.live.choice,
+                services.live.choice if place is None else services.live.choice.after(place.refused),
                 notes=services.live.config.media.note_earlier,
             )
             await services.running.driver.drive(self._api.api.flow(decoded, terms), run)

@@ -15,6 +15,7 @@ def adopt_queueing(services: Services) -> None:
         end_queueing(services)
         return
     from smg_core.machine.memory import resident_bytes
+    from smg_core.pipeline.flow.flow import reason_to_go_on
     from smg_core.queueing.bands import weights_in
     from smg_core.queueing.waiting import Queueing
 
@@ -27,6 +28,8 @@ def adopt_queueing(services: Services) -> None:
             services.registry,
             services.models,
             services.lookup.served_name,
+            lambda request: live.choice.chain(request),
+            lambda request, model, error: reason_to_go_on(live.choice, request, model, error),
             services.observer,
             resident_bytes,
         )

@@ -41,8 +41,8 @@ class _Tenant:
 
 
 class FairOrder:
-    """The waiting requests of one band. `weight_of` a tenant is more than 0. The counters of `remembered` idle tenants are
-    kept."""
+    """The waiting requests of one band: `count` of them, with this `cost` together. `weight_of` a tenant is more than 0. The
+    counters of `remembered` idle tenants are kept."""
 
     def __init__(self, weight_of: Callable[[str], float], remembered: int = 4096) -> None:
         self._weight_of, self._remembered = weight_of, remembered
@@ -53,10 +53,8 @@ class FairOrder:
         self._number = 0
         self._floor = 0.0
         self._weights = 0.0
+        self.count = 0
         self.cost = 0.0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def from_newest(self) -> Iterator[QueuedRequest]:
         """The requests that wait, those first that came last."""
@@ -80,6 +78,7 @@ class FairOrder:
             tenant.sessions[ticket.session] = behind + 1
         heappush(tenant.entries, (ticket.priority, due, self._number, ticket))
         self._waiting[ticket] = None
+        self.count += 1
         tenant.waiting += 1
         tenant.cost += ticket.cost
         self.cost += ticket.cost
@@ -126,7 +125,7 @@ class FairOrder:
         weight = self._weight_of(tenant)
         shares = (self._weights if waiting else self._weights + weight) / weight
         mine, cost = (known.waiting, known.cost) if known is not None else (0, 0.0)
-        return min(float(len(self._waiting)), mine * shares), min(self.cost, cost * shares)
+        return min(float(self.count), mine * shares), min(self.cost, cost * shares)
 
     # ------------------------------------------------------------------------------------------------------- counters
 
@@ -162,6 +161,7 @@ class FairOrder:
 
     def _drop(self, tenant: _Tenant, ticket: QueuedRequest) -> None:
         del self._waiting[ticket]
+        self.count -= 1
         tenant.waiting -= 1
         tenant.cost -= ticket.cost
         self.cost = self.cost - ticket.cost if self._waiting else 0.0

@@ -12,7 +12,7 @@ from math import exp, inf
 
 import attrs
 
-from smg_core.queueing.bands import BANDS, BATCH
+from smg_core.queueing.bands import BANDS, BATCH, INTERACTIVE, STANDARD, SYSTEM
 from smg_core.queueing.capacity import Capacity
 from smg_core.queueing.fair_order import FairOrder
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Shedding
@@ -26,6 +26,10 @@ _QUICK = 1 / 3
 _SPARE = 64
 """Entries of the heap of times that stand for nothing, beyond as many as those that do, before it is made anew."""
 
+_CEILINGS = tuple([band.ceiling for band in BANDS])
+_FLOORS = tuple([band.floor for band in BANDS])
+_HIGHEST = tuple([BANDS[STANDARD].ceiling if place == BATCH else band.ceiling for place, band in enumerate(BANDS)])
+"""The ceilings of requests that have waited for long: batch work goes by that of the band above it then."""
 _LOOKED_AT = 256
 """The newest requests of the band batch that are looked at for one to stop."""
 
@@ -92,7 +96,8 @@ class ModelQueue:
         request itself."""
         ticket.entered = now
         ticket.expires = min(ticket.deadline, now + self.bounds.wait(ticket.band))
-        if not self.waiting and self.saturation() < BANDS[ticket.band].ceiling:
+        before = self.waiting and any(order.count for order in self._orders[: ticket.band + 1])
+        if not before and self.saturation() < BANDS[ticket.band].ceiling:
             self._run(ticket)
             return []
         shed: list[tuple[QueuedRequest, QueueRefusal]] = []
@@ -108,10 +113,10 @@ class ModelQueue:
     def place(self, ticket: QueuedRequest, now: float) -> tuple[int, float | None]:
         """The place of a request that would come now, from 1 on, and after how many seconds it would be its turn, about: None
         where nobody knows."""
-        before = self._orders[: ticket.band]
-        mine, cost = self._orders[ticket.band].ahead(ticket.tenant)
-        count = sum(map(len, before)) + mine
-        cost += sum(each.cost for each in before)
+        count, cost = self._orders[ticket.band].ahead(ticket.tenant)
+        for order in self._orders[: ticket.band]:
+            count += order.count
+            cost += order.cost
         rate = self._rate.of(now)
         return int(count) + 1, None if rate is None else cost / rate
 
@@ -182,24 +187,30 @@ class ModelQueue:
 
     def _next(self, now: float) -> QueuedRequest | None:
         full = self.saturation()
-        if full < 1.0 and (owed := self._in_debt()) is not None:
+        if full < 1.0 and (owed := self._in_debt(full, now)) is not None:
             return owed
         for place, order in enumerate(self._orders):
-            head = order.head() if order else None
-            if head is None:
+            if not order.count or full >= _HIGHEST[place]:
                 continue
-            aged = place and now - head.entered > self.bounds.wait(place) / 2
-            if full < BANDS[place - 1 if aged else place].ceiling:
+            head = order.head()
+            if head is not None and (full < _CEILINGS[place] or now - head.entered > self.bounds.wait(place) / 2):
                 return head
         return None
 
-    def _in_debt(self) -> QueuedRequest | None:
-        """The first of a band that waits and had less than its floor."""
+    def _in_debt(self, full: float, now: float) -> QueuedRequest | None:
+        """The first of a band that waits and had less than its floor. It takes nothing of what is kept free for the bands above
+        it, unless those wait as well or it has waited for long."""
+        ceiling = _CEILINGS[STANDARD]
         for place, order in enumerate(self._orders):
-            if order and self._owed[place]:
-                head = order.head()
-                if head is not None and self._owed[place] >= head.cost:
-                    return head
+            if not order.count:
+                continue
+            ceiling = max(ceiling, _CEILINGS[place])
+            owed = self._owed[place]
+            head = order.head() if owed else None
+            if head is None or owed < head.cost:
+                continue
+            if full < ceiling or now - head.entered > self.bounds.wait(place) / 2:
+                return head
         return None
 
     def _run(self, ticket: QueuedRequest) -> None:
@@ -211,9 +222,9 @@ class ModelQueue:
             self._batch[ticket] = None
         for place, order in enumerate(self._orders):
             if place == ticket.band:
-                self._owed[place] = max(0.0, self._owed[place] - ticket.cost) if order else 0.0
-            elif order:
-                self._owed[place] += BANDS[place].floor * ticket.cost
+                self._owed[place] = max(0.0, self._owed[place] - ticket.cost) if order.count else 0.0
+            elif order.count:
+                self._owed[place] += _FLOORS[place] * ticket.cost
 
     # -------------------------------------------------------------------------------------------------------- leaving
 
@@ -251,7 +262,7 @@ class ModelQueue:
     def victims(self) -> Iterator[QueuedRequest]:
         """Requests of the band batch that are stopped for those of the first two bands that wait: such of which nothing came
         first, then such of which nothing was sent, the newest first."""
-        wanted = len(self._orders[0]) + len(self._orders[1]) - self._stopped
+        wanted = self._orders[SYSTEM].count + self._orders[INTERACTIVE].count - self._stopped
         if wanted <= 0 or not self._batch:
             return
         stages = [
@@ -269,7 +280,7 @@ class ModelQueue:
 
     def counts(self) -> tuple[int, ...]:
         """How many requests of each band wait."""
-        return tuple([len(order) for order in self._orders])
+        return tuple([order.count for order in self._orders])
 
     def _wait(self, ticket: QueuedRequest, now: float) -> None:
         ticket.state = "waiting"
@@ -285,9 +296,11 @@ class ModelQueue:
         if not goes:
             self._orders[ticket.band].remove(ticket)
             ticket.state = "over"
-            if not self._orders[ticket.band]:
+            if not self._orders[ticket.band].count:
                 self._owed[ticket.band] = 0.0
         self.waiting -= 1
+        if not self.waiting:
+            self._times.clear()
         self._size -= ticket.size
         requests, size = self._tenants.pop(ticket.tenant)
         if requests > 1:

@@ -5,7 +5,7 @@ without `queue.enabled` never loads this module. Above: the handlers, through `L
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -14,7 +14,7 @@ import attrs
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import DeadlineExceeded, InvalidRequest, Overloaded, RateLimited, SmgError
 from smg_core.events import Usage
-from smg_core.hooks import Observer
+from smg_core.hooks import FellBack, Observer
 from smg_core.lease import RequestLease
 from smg_core.limit_moments import QueueLeft
 from smg_core.limits.demand import Estimates
@@ -74,8 +74,9 @@ class _Model:
 
 
 class Queueing:
-    """The queues of a gateway. `models` are those that it serves, `name_of` finds a model's own name; `resident` says how many
-    bytes of memory the process has."""
+    """The queues of a gateway. `models` are those that it serves, `name_of` finds a model's own name, `models_of` those that a
+    request may get, one after the other, and `goes_on` says why the next is asked after an error; `resident` says how many bytes
+    of memory the process has."""
 
     def __init__(
         self,
@@ -84,11 +85,14 @@ class Queueing:
         registry: Registry,
         models: Mapping[str, ServedModel],
         name_of: Callable[[str, Caller], str],
+        models_of: Callable[[GenerationRequest], Sequence[str]],
+        goes_on: Callable[[GenerationRequest, str, SmgError], str],
         observer: Observer,
         resident: Callable[[], int],
     ) -> None:
         self._clock, self._call_later, self._observer = clock, call_later, observer
         self._registry, self._models, self._name_of, self._resident = registry, models, name_of, resident
+        self._models_of, self._goes_on = models_of, goes_on
         self._known: dict[str, _Model] = {}
         self._settings, self._workers = QueueConfig(), WorkersConfig()
         self._bounds, self._retry_after = QueueBounds(), 1.0
@@ -111,9 +115,12 @@ class Queueing:
     def let_all_go(self) -> None:
         """Nothing waits any more: the queues are switched off, or the gateway stops."""
         for model in self._known.values():
-            for ticket in model.queue.all_waiting():
-                model.queue.leave(ticket, None, self.now)
-                model.places.pop(ticket).go()
+            self._let_go(model)
+
+    def _let_go(self, model: _Model) -> None:
+        for ticket in model.queue.all_waiting():
+            model.queue.leave(ticket, None, self.now)
+            model.places.pop(ticket).go()
 
     # -------------------------------------------------------------------------------------------------------- coming
 
@@ -130,21 +137,51 @@ class Queueing:
         started: Callable[[], bool] | None = None,
     ) -> Awaitable[None] | None:
         """As `ModelQueues.begin_generation`."""
-        sampling = request.sampling
-        found = self._found(request.model, request.caller)
+        chain, first = self._models_of(request), None
+        until, told = min(deadline, self._deadline(headers)), [] if always is None else always
+        before = len(told)
+        for at, (model, following) in enumerate(zip(chain, (*chain[1:], ""), strict=True)):
+            try:
+                place = self._place(request, model, prompts, lease, trace, headers, started)
+                if place is None:
+                    break
+                place.refused, place.ticket.deadline = at, until
+                return self._enter(place, lease, told)
+            except (Overloaded, RateLimited) as error:
+                first = first or error
+                reason = self._goes_on(request, model, error) if following else ""
+                if not reason:
+                    break
+                del told[before:]
+                trace.report(FellBack(request.id, model, following, reason))
+        if first is not None:
+            raise first
+        return None
+
+    def _place(
+        self,
+        request: GenerationRequest,
+        model: str,
+        prompts: int,
+        lease: RequestLease,
+        trace: Trace,
+        headers: Mapping[str, str],
+        started: Callable[[], bool] | None,
+    ) -> "QueuePlace | None":
+        """The place of a request before one model of its chain; None where that is none."""
+        sampling, found = request.sampling, self._found(model, request.caller)
         if found is None:
             return None
-        name, model = found
+        name, known = found
         choices = max(1, sampling.n) * prompts
         output = self._estimates.output(request.caller.tenant, name, sampling.max_tokens, choices)
         ticket = self._ticket(name, request.caller, lease, headers, output, choices)
         ticket.session, ticket.priority = request.session_key or "", request.priority
-        ticket.deadline = min(deadline, self._deadline(headers))
-        place = QueuePlace(self, model, name, ticket, trace, choices)
+        place = QueuePlace(self, known, name, ticket, trace, choices)
         if started is not None and self._settings.preempt:
             place.again = lease.kind != "batch"
             ticket.stage = partial(place.stage, started)
-        return self._enter(place, lease, [] if always is None else always)
+        return place
 
     def begin_pooled(
         self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: ToldHeaders
@@ -207,8 +244,9 @@ class Queueing:
         return self._clock.monotonic() + int(text) / 1000
 
     def _enter(self, place: "QueuePlace", lease: RequestLease, always: ToldHeaders) -> Awaitable[None] | None:
+        waits = place.offer(always)
         lease.place = place
-        return place.turn(always) if place.offer(always) else None
+        return place.turn(always) if waits else None
 
     # ------------------------------------------------------------------------------------------------------ the turns
 
@@ -258,6 +296,8 @@ class Queueing:
         for name, model in list(self._known.items()):
             for ticket, refusal in model.queue.expired(now):
                 model.places[ticket].refuse(refusal)
+            if model.queue.waiting and name not in self._models:
+                self._let_go(model)  # nobody serves it any more, which they are told where a worker is looked for
             if model.queue.waiting:
                 waiting = True
                 self.proceed(name, model)
@@ -296,7 +336,8 @@ class Queueing:
 
 class QueuePlace:
     """The place of one request before its model, and at its workers, until it is settled. `choices` is 0 for pooled work.
-    `preempted`: it was stopped, and not begun anew yet; `again`: it is begun anew then, and not by others."""
+    `preempted`: it was stopped, and not begun anew yet; `again`: it is begun anew then, and not by others. `refused`: so
+    many models of its chain have refused it before."""
 
     def __init__(
         self, queueing: Queueing, model: _Model, name: str, ticket: QueuedRequest, trace: Trace, choices: int
@@ -304,7 +345,7 @@ class QueuePlace:
         self._queueing, self._model, self._name, self._trace = queueing, model, name, trace
         self._choices = choices
         self.ticket = ticket
-        self.preempted, self.again = False, True
+        self.preempted, self.again, self.refused = False, True, 0
         self._future: asyncio.Future[None] | None = None
         self._task: asyncio.Task[object] | None = None
         self._gone_at = 0.0
@@ -423,6 +464,8 @@ class QueuePlace:
             workers = max(1.0, model.queue.capacity.slots / max(1.0, model.limit.limit))
             model.limit.note(first.at - self._gone_at, model.queue.running / workers)
         model.queue.leave(ticket, cost, now)
+        if failure is not None:
+            model.looked = -inf  # its worker may be gone
         queueing.proceed(self._name, model)
 
     def _cost(self, usage: Usage | None, *, failed: bool) -> float | None:

@@ -5,6 +5,7 @@ same model, in every process. Above: pipeline.calls.preparing and pipeline.flow.
 """
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from hashlib import blake2b
 
 from smg_core.errors import (
@@ -62,6 +63,15 @@ class ModelChoice:
         self._reasons = frozenset(settings.fallback_on)
         self._header = settings.split_header.lower()
         self._stands_for = stands_for
+        self._refused = 0
+
+    def after(self, refused: int) -> "ModelChoice":
+        """The same for a request that so many models of its chain, the first ones, have refused before it was run."""
+        if not refused:
+            return self
+        other = copy(self)
+        other._refused = refused
+        return other
 
     def foremost(self, name: str, tenant: str = "") -> str:
         """The model of the largest share of `name`, for that tenant; `name` itself where it stands for none."""
@@ -94,7 +104,7 @@ class ModelChoice:
         names = self._of_request(request.model, request)
         following = next((self._fallbacks[name] for name in reversed(names) if name in self._fallbacks), ())
         found = [self._of_request(name, request)[-1] for name in following]
-        return tuple(dict.fromkeys((names[-1], *found)))
+        return tuple(dict.fromkeys((names[-1], *found)))[self._refused :]
 
     def shadow(self, request: GenerationRequest) -> tuple[str, str] | None:
         """The model that a request gets and the one that is to get a copy of it, None where none is. The shadow is that of the

@@ -249,7 +249,7 @@ class Inference(Generic[D]):
     async def _drive(self, exchange: Exchange, decoded: D, run: Run) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
-        services = self._services
+        services, place = self._services, None if exchange.lease is None else exchange.lease.place
         terms = Terms(
             run.answer,
             services.live.config.routing,
@@ -258,12 +258,11 @@ class Inference(Generic[D]):
             services.live.config.mcp,
             services.live.config.workers,
             services.admission.retry_budgets,
-            services.live.choice,
+            services.live.choice if place is None else services.live.choice.after(place.refused),
             notes=services.live.config.media.note_earlier,
         )
         try:
             try:
-                place = None if exchange.lease is None else exchange.lease.place
                 if place is None:
                     await services.running.driver.drive(self._api.flow(decoded, terms), run)
                 else:
