@@ -7,10 +7,10 @@ receives bodies, the kept files, the end of an upload.
 from urllib.parse import quote
 
 from smg_core.errors import Conflict, InvalidRequest, NotFound, NotImplementedHere, SmgError
-from smg_core.files.gemini_types import file_list, file_object, read_page, read_start, read_whole_number
+from smg_core.files.gemini_types import gemini_file, gemini_files, read_gemini_page, read_start, read_whole_number
 from smg_core.files.kept import KeptFiles
 from smg_core.files.logs import send_contents
-from smg_core.files.receiving import Receiver
+from smg_core.files.receiving import FileReceiver
 from smg_core.files.types import FileQuery, KeptFile, KeptUpload
 from smg_core.files.uploads import completed
 from smg_core.http.exchange import Exchange
@@ -28,7 +28,7 @@ _LONGEST_KEY = 512  # characters of a credential that goes into an address
 class GeminiFileHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, receiver: Receiver, kept: KeptFiles) -> None:
+    def __init__(self, receiver: FileReceiver, kept: KeptFiles) -> None:
         super().__init__(receiver.services)
         self._receiver, self._kept = receiver, kept
 
@@ -116,23 +116,23 @@ class GeminiFileHandlers(StoredHandlers):
 
     async def _answer_file(self, exchange: Exchange, file: KeptFile) -> None:
         exchange.always.append((_STATUS, b"final"))
-        await self.answer(exchange, {"file": file_object(file, _base(exchange))})
+        await self.answer(exchange, {"file": gemini_file(file, _base(exchange))})
 
     async def list_page(self, exchange: Exchange) -> None:
         """GET /VERSION/files"""
         exchange.take_id(self._services.ids, "req_")
-        limit, after = read_page(exchange.query)
+        limit, after = read_gemini_page(exchange.query)
         try:
             page = await self._kept.page(exchange.caller.tenant, FileQuery(after, limit, True, None))
         except InvalidRequest:
             raise InvalidRequest("Invalid value at 'page_token': no page begins there.", param="pageToken") from None
         base = _base(exchange)
-        await self.answer_long(exchange, page.size, lambda: file_list(page.data, page.has_more, base))
+        await self.answer_long(exchange, page.size, lambda: gemini_files(page.data, page.has_more, base))
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /VERSION/files/{id}"""
         exchange.take_id(self._services.ids, "req_")
-        await self.answer(exchange, file_object(await self._found(exchange), _base(exchange)))
+        await self.answer(exchange, gemini_file(await self._found(exchange), _base(exchange)))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /VERSION/files/{id}"""

@@ -14,7 +14,7 @@ from smg_core.pipeline.prompt.kept_files import FileContents, FilesInUse
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import Caller
 from smg_core.serving.services import Services
-from smg_core.wire.documents import is_text
+from smg_core.wire.documents import is_text_type
 
 __all__ = ["FileInputs"]
 
@@ -80,7 +80,7 @@ class FileInputs:
             raise InvalidRequest(error.message, param=item.param, code="file_not_found") from None
         data = await asyncio.to_thread(b"".join, pieces)
         kind = file.media_type or _UNKNOWN
-        declared = is_text(kind)
+        declared = is_text_type(kind)
         if not declared and kind != _UNKNOWN:
             return FileContents(file.filename, kind, data)
         text = await asyncio.to_thread(_text, data)

@@ -15,10 +15,10 @@ from smg_core.files.place import FilePlace, Opened
 from smg_core.files.types import KeptUpload, read_kept_file
 from smg_core.serving.services import Services
 
-__all__ = ["sweep"]
+__all__ = ["sweep_contents"]
 
 
-async def sweep(services: Services, place: FilePlace) -> int:
+async def sweep_contents(services: Services, place: FilePlace) -> int:
     """Delete what nothing has, and return how many blobs that were."""
     opened = await place.opened()
     before = services.clock.time() - services.live.config.files.grace_s
