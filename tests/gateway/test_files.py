@@ -455,6 +455,15 @@ async def test_a_file_that_is_no_text_or_too_large_for_a_request_is_refused_by_n
             parts = [{"type": "input_file", "file_id": each} for each in ids]
             with pytest.raises(openai.BadRequestError, match=why):
                 await to.openai.responses.create(model="sim", input=_turn(*parts))
+        again = [{"type": "input_file", "file_id": fitting[1]}] * 3
+        with pytest.raises(openai.BadRequestError, match="All files that a request uses may have 6,000 bytes"):
+            await to.openai.responses.create(model="sim", input=_turn(*again))
+        many = [{"type": "input_file", "file_id": fitting[3]}] * 4
+        with pytest.raises(openai.BadRequestError, match="uses more than 3 files"):
+            await to.openai.responses.create(model="sim", input=_turn(*many))
+        two: Any = {"type": "input_file", "file_id": fitting[3], "file_data": "data:text/plain;base64,aGk="}
+        with pytest.raises(openai.BadRequestError, match="the part has a file_id"):
+            await to.openai.responses.create(model="sim", input=_turn(two))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from smg_core.errors import Conflict, InvalidRequest, NotFound, NotImplementedHere, SmgError
 from smg_core.files.gemini_types import gemini_file, gemini_files, read_gemini_page, read_start, read_whole_number
 from smg_core.files.kept import KeptFiles
-from smg_core.files.logs import send_contents
+from smg_core.files.logs import AS_DOWNLOAD, send_contents
 from smg_core.files.receiving import FileReceiver
 from smg_core.files.types import FileQuery, KeptFile, KeptUpload
 from smg_core.files.uploads import completed
@@ -22,6 +22,7 @@ _PURPOSE = "user_data"
 _COMMAND, _STATUS, _RECEIVED = "x-goog-upload-command", b"x-goog-upload-status", b"x-goog-upload-size-received"
 _OFFSET, _LENGTH = "x-goog-upload-offset", "x-goog-upload-header-content-length"
 _TYPE, _PROTOCOL = "x-goog-upload-header-content-type", "x-goog-upload-protocol"
+_LONGEST_TYPE = 255  # characters of a media type
 _LONGEST_KEY = 512  # characters of a credential that goes into an address
 
 
@@ -54,6 +55,9 @@ class GeminiFileHandlers(StoredHandlers):
         length = exchange.headers.get(_LENGTH, str(file.size_bytes or ""))
         key = key or services.ids("")
         now = services.clock.time()
+        kind = exchange.headers.get(_TYPE, "") or file.mime_type or ""
+        if len(kind) > _LONGEST_TYPE:
+            raise InvalidRequest(f"Invalid value of {_TYPE}: {_LONGEST_TYPE} characters at most.", param=_TYPE)
         upload = KeptUpload(
             id=f"upload_{key}",
             filename=file.display_name or "",
@@ -62,7 +66,7 @@ class GeminiFileHandlers(StoredHandlers):
             created_at=now,
             expires_at=now + config.files.upload_s,
             file=f"file-{key}",
-            media_type=exchange.headers.get(_TYPE, "") or file.mime_type or "",
+            media_type=kind,
         )
         kept = await self._kept.begin(exchange.caller, upload)
         url = f"{_base(exchange)}{exchange.path}?upload_id={kept.id}&upload_protocol=resumable{_key(exchange)}"
@@ -146,7 +150,7 @@ class GeminiFileHandlers(StoredHandlers):
         found = await self._found(exchange)
         pieces = self._kept.contents(exchange.caller.tenant, found)
         kind = (found.media_type or "application/octet-stream").encode("latin-1", "replace")
-        head = [(b"content-type", kind), self._services.request_ids.header(exchange.name)]
+        head = [(b"content-type", kind), *AS_DOWNLOAD, self._services.request_ids.header(exchange.name)]
         await send_contents(self._services, exchange, found.bytes, pieces, head)
 
     async def _found(self, exchange: Exchange) -> KeptFile:

@@ -20,6 +20,7 @@ __all__ = ["GeminiUpload", "gemini_file", "gemini_files", "read_gemini_page", "r
 
 _LISTED, _MOST_LISTED = 10, 100
 _NAME = re.compile(r"files/(?P<key>[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
+_LONGEST_TYPE = 255  # characters of a media type
 _LONGEST_NUMBER = 15  # digits
 
 
@@ -28,7 +29,7 @@ class GeminiFile(Struct, rename="camel", forbid_unknown_fields=True):
 
     name: str | None = None
     display_name: Annotated[str, Meta(max_length=512)] | None = None
-    mime_type: str | None = None
+    mime_type: Annotated[str, Meta(max_length=_LONGEST_TYPE)] | None = None
     size_bytes: int | str | None = None
     create_time: object = None
     update_time: object = None
