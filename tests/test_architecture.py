@@ -76,7 +76,8 @@ TIERS: tuple[str, ...] = (
     """
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
-    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background batches",
+    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
+    "batches",
     "idempotency",
     "apis.interactions apis.responses app operation",
     "apis.realtime",
@@ -105,6 +106,8 @@ LAZY_TABLES = frozenset(
             "engines.kinds.grpc",
             "engines.kinds.http",
             "engines.kinds.providers",
+            "files.place",
+            "files.work",
             "history.opening",
             "history.sql.version",
             "ledger.opening",

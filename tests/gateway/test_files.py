@@ -5,6 +5,7 @@ import base64
 import hashlib
 import io
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.files import folder as file_folder
 from smg_core.files.blobs import BlobName, ContentsGone
 from smg_core.files.folder import FolderBlobs
-from smg_core.files.sweep import sweep
+from smg_core.files.sweep import sweep_contents
 from smg_core.files.types import KeptFile
 from smg_core.files.work import FileWork
 from smg_core.history.settings import HistoryConfig
@@ -35,7 +36,7 @@ from smg_core.history.store.base import AppendEvents, StoredEvent
 from smg_core.http.file_settings import FilesConfig
 from smg_core.http.settings import BatchesConfig, MediaConfig
 from smg_core.request import Caller
-from smg_core.wire.file_ids import file_key
+from smg_core.wire.documents import kept_file_key
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.engine import SimulatorConfig
 
@@ -145,7 +146,7 @@ async def test_a_file_of_one_api_is_read_listed_and_deleted_by_all(
     house: House, upload: Callable[..., Awaitable[str]]
 ) -> None:
     to = sdks(house)
-    key = file_key(await upload(to, "log.txt", TEXT)) or ""
+    key = kept_file_key(await upload(to, "log.txt", TEXT)) or ""
 
     one = await to.openai.files.retrieve(f"file-{key}")
     two = await to.anthropic.beta.files.retrieve_metadata(f"file_{key}")
@@ -187,7 +188,7 @@ async def test_google_sends_a_large_file_in_pieces_and_names_it(house: House) ->
 async def test_files_are_those_of_a_tenant_alone(house: House) -> None:
     mine, theirs = sdks(house, "mine"), sdks(house, "theirs")
     id = await by_google(mine, "a.txt", TEXT)
-    key = file_key(id) or ""
+    key = kept_file_key(id) or ""
     assert [each.name async for each in await theirs.google.files.list()] == []
     assert [each.id async for each in theirs.anthropic.beta.files.list()] == []
     with pytest.raises(google_errors.ClientError, match="404"):
@@ -275,7 +276,7 @@ async def test_a_file_that_is_deleted_or_not_there_is_an_error_by_name(house: Ho
     await to.openai.files.delete(id)
     before = house.engine.counters["requests"]
     for each in (id, "file-000", "file-../../etc/passwd"):
-        if file_key(each) is None and ask is ask_gemini:
+        if kept_file_key(each) is None and ask is ask_gemini:
             continue  # that is no file here, but an address that is none
         with pytest.raises((openai.BadRequestError, anthropic.BadRequestError, google_errors.ClientError)) as raised:
             await ask(to, each, "text/plain", TEXT)
@@ -454,6 +455,15 @@ async def test_a_file_that_is_no_text_or_too_large_for_a_request_is_refused_by_n
             parts = [{"type": "input_file", "file_id": each} for each in ids]
             with pytest.raises(openai.BadRequestError, match=why):
                 await to.openai.responses.create(model="sim", input=_turn(*parts))
+        again = [{"type": "input_file", "file_id": fitting[1]}] * 3
+        with pytest.raises(openai.BadRequestError, match="All files that a request uses may have 6,000 bytes"):
+            await to.openai.responses.create(model="sim", input=_turn(*again))
+        many = [{"type": "input_file", "file_id": fitting[3]}] * 4
+        with pytest.raises(openai.BadRequestError, match="uses more than 3 files"):
+            await to.openai.responses.create(model="sim", input=_turn(*many))
+        two: Any = {"type": "input_file", "file_id": fitting[3], "file_data": "data:text/plain;base64,aGk="}
+        with pytest.raises(openai.BadRequestError, match="the part has a file_id"):
+            await to.openai.responses.create(model="sim", input=_turn(two))
 
 
 @pytest.mark.parametrize(
@@ -483,7 +493,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(monkeypatch: pytest.Monkey
             patch.setattr(file_folder, "_put", full)
             for upload in (by_openai, by_parts, by_anthropic):  # Google's client tries for seconds
                 with pytest.raises((openai.APIStatusError, anthropic.APIStatusError, google_errors.APIError)) as raised:
-                    await asyncio.wait_for(upload(to, "b.txt", TEXT), 60)
+                    await upload(to, "b.txt", TEXT)
                 assert "no room for this file" in str(raised.value)
         assert [each.filename async for each in to.openai.files.list()] == ["a.txt"]
         assert await blobs_of(house) == 1
@@ -560,19 +570,19 @@ async def test_a_sweep_deletes_what_nothing_has_and_leaves_the_rest(tmp_path: Pa
         await services.running.history.write("", [DeleteRecord("file", lost)])  # as a crash leaves it
         half = root / ".incoming" / "half"
         half.write_bytes(b"half")
-        assert await sweep(services, place) == 0  # all are young
+        assert await sweep_contents(services, place) == 0  # all are young
         for each in root.rglob("*"):
             os.utime(each, (1, 1))
-        assert await sweep(services, place) == 1
+        assert await sweep_contents(services, place) == 1
         assert not half.exists()
         assert (await house.http.get(f"/v1/files/{kept}/content")).content == TEXT
         assert (await house.http.post(f"/v1/uploads/{upload}/complete", json={"part_ids": []})).status_code == 400
         await house.gateway.history.erase("")
-        assert await sweep(services, place) == 2
+        assert await sweep_contents(services, place) == 2
 
 
 async def test_what_is_half_written_is_no_blob_and_what_is_deleted_meanwhile_is_gone(tmp_path: Path) -> None:
-    blobs = FolderBlobs(tmp_path)
+    blobs = FolderBlobs(tmp_path, now=time.time, grace_s=60.0)
 
     async def breaking() -> AsyncIterator[bytes]:
         yield b"abc"

@@ -271,11 +271,11 @@ async def test_a_picture_before_the_beginning_of_an_answer_is_of_the_turn_that_i
 
 async def test_a_medium_that_cannot_be_had_is_no_item_of_a_conversation(reads: House) -> None:
     made = await reads.http.post("/v1/conversations", json={})
-    part = {"type": "input_image", "file_id": "file-1"}
+    part = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,%%%"}
     path = f"/v1/conversations/{made.json()['id']}/items"
     answer = await reads.http.post(path, json={"items": [{"role": "user", "content": [part]}]})
     assert answer.status_code == 400
-    assert "file_id" in answer.json()["error"]["param"]
+    assert "file_data" in answer.json()["error"]["param"]
 
 
 @pytest.mark.parametrize("case", list(ASKED))

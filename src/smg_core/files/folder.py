@@ -30,7 +30,7 @@ class FolderBlobs:
     """The blobs below `root`, which is made when the first is written. `now` is the time that is noted of what is written; what
     is half written and older than `grace_s` is removed when the names are listed."""
 
-    def __init__(self, root: Path, *, now: Callable[[], float] = time.time, grace_s: float = 3600.0) -> None:
+    def __init__(self, root: Path, *, now: Callable[[], float], grace_s: float) -> None:
         self.root = root
         self._now, self._grace_s = now, grace_s
 

@@ -7,10 +7,10 @@ receives bodies, the kept files, the end of an upload.
 from urllib.parse import quote
 
 from smg_core.errors import Conflict, InvalidRequest, NotFound, NotImplementedHere, SmgError
-from smg_core.files.gemini_types import file_list, file_object, read_page, read_start, read_whole_number
+from smg_core.files.gemini_types import gemini_file, gemini_files, read_gemini_page, read_start, read_whole_number
 from smg_core.files.kept import KeptFiles
-from smg_core.files.logs import send_contents
-from smg_core.files.receiving import Receiver
+from smg_core.files.logs import AS_DOWNLOAD, send_contents
+from smg_core.files.receiving import FileReceiver
 from smg_core.files.types import FileQuery, KeptFile, KeptUpload
 from smg_core.files.uploads import completed
 from smg_core.http.exchange import Exchange
@@ -22,13 +22,14 @@ _PURPOSE = "user_data"
 _COMMAND, _STATUS, _RECEIVED = "x-goog-upload-command", b"x-goog-upload-status", b"x-goog-upload-size-received"
 _OFFSET, _LENGTH = "x-goog-upload-offset", "x-goog-upload-header-content-length"
 _TYPE, _PROTOCOL = "x-goog-upload-header-content-type", "x-goog-upload-protocol"
+_LONGEST_TYPE = 255  # characters of a media type
 _LONGEST_KEY = 512  # characters of a credential that goes into an address
 
 
 class GeminiFileHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, receiver: Receiver, kept: KeptFiles) -> None:
+    def __init__(self, receiver: FileReceiver, kept: KeptFiles) -> None:
         super().__init__(receiver.services)
         self._receiver, self._kept = receiver, kept
 
@@ -54,6 +55,9 @@ class GeminiFileHandlers(StoredHandlers):
         length = exchange.headers.get(_LENGTH, str(file.size_bytes or ""))
         key = key or services.ids("")
         now = services.clock.time()
+        kind = exchange.headers.get(_TYPE, "") or file.mime_type or ""
+        if len(kind) > _LONGEST_TYPE:
+            raise InvalidRequest(f"Invalid value of {_TYPE}: {_LONGEST_TYPE} characters at most.", param=_TYPE)
         upload = KeptUpload(
             id=f"upload_{key}",
             filename=file.display_name or "",
@@ -62,7 +66,7 @@ class GeminiFileHandlers(StoredHandlers):
             created_at=now,
             expires_at=now + config.files.upload_s,
             file=f"file-{key}",
-            media_type=exchange.headers.get(_TYPE, "") or file.mime_type or "",
+            media_type=kind,
         )
         kept = await self._kept.begin(exchange.caller, upload)
         url = f"{_base(exchange)}{exchange.path}?upload_id={kept.id}&upload_protocol=resumable{_key(exchange)}"
@@ -116,23 +120,23 @@ class GeminiFileHandlers(StoredHandlers):
 
     async def _answer_file(self, exchange: Exchange, file: KeptFile) -> None:
         exchange.always.append((_STATUS, b"final"))
-        await self.answer(exchange, {"file": file_object(file, _base(exchange))})
+        await self.answer(exchange, {"file": gemini_file(file, _base(exchange))})
 
     async def list_page(self, exchange: Exchange) -> None:
         """GET /VERSION/files"""
         exchange.take_id(self._services.ids, "req_")
-        limit, after = read_page(exchange.query)
+        limit, after = read_gemini_page(exchange.query)
         try:
             page = await self._kept.page(exchange.caller.tenant, FileQuery(after, limit, True, None))
         except InvalidRequest:
             raise InvalidRequest("Invalid value at 'page_token': no page begins there.", param="pageToken") from None
         base = _base(exchange)
-        await self.answer_long(exchange, page.size, lambda: file_list(page.data, page.has_more, base))
+        await self.answer_long(exchange, page.size, lambda: gemini_files(page.data, page.has_more, base))
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /VERSION/files/{id}"""
         exchange.take_id(self._services.ids, "req_")
-        await self.answer(exchange, file_object(await self._found(exchange), _base(exchange)))
+        await self.answer(exchange, gemini_file(await self._found(exchange), _base(exchange)))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /VERSION/files/{id}"""
@@ -146,7 +150,7 @@ class GeminiFileHandlers(StoredHandlers):
         found = await self._found(exchange)
         pieces = self._kept.contents(exchange.caller.tenant, found)
         kind = (found.media_type or "application/octet-stream").encode("latin-1", "replace")
-        head = [(b"content-type", kind), self._services.request_ids.header(exchange.name)]
+        head = [(b"content-type", kind), *AS_DOWNLOAD, self._services.request_ids.header(exchange.name)]
         await send_contents(self._services, exchange, found.bytes, pieces, head)
 
     async def _found(self, exchange: Exchange) -> KeptFile:

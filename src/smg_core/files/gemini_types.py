@@ -16,10 +16,11 @@ from smg_core.files.types import KeptFile
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.settings import LimitsConfig
 
-__all__ = ["GeminiUpload", "file_list", "file_object", "read_page", "read_start", "read_whole_number"]
+__all__ = ["GeminiUpload", "gemini_file", "gemini_files", "read_gemini_page", "read_start", "read_whole_number"]
 
 _LISTED, _MOST_LISTED = 10, 100
 _NAME = re.compile(r"files/(?P<key>[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?)")
+_LONGEST_TYPE = 255  # characters of a media type
 _LONGEST_NUMBER = 15  # digits
 
 
@@ -28,7 +29,7 @@ class GeminiFile(Struct, rename="camel", forbid_unknown_fields=True):
 
     name: str | None = None
     display_name: Annotated[str, Meta(max_length=512)] | None = None
-    mime_type: str | None = None
+    mime_type: Annotated[str, Meta(max_length=_LONGEST_TYPE)] | None = None
     size_bytes: int | str | None = None
     create_time: object = None
     update_time: object = None
@@ -73,7 +74,7 @@ def read_whole_number(text: str, name: str, most: int) -> int:
     return int(text)
 
 
-def read_page(query: Mapping[str, tuple[str, ...]]) -> tuple[int, str | None]:
+def read_gemini_page(query: Mapping[str, tuple[str, ...]]) -> tuple[int, str | None]:
     """How many files a page has, and the file behind which it begins. Raises InvalidRequest."""
     size, token = (query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
     if size and not (size.isascii() and size.isdecimal() and len(size) <= _LONGEST_NUMBER):
@@ -81,7 +82,7 @@ def read_page(query: Mapping[str, tuple[str, ...]]) -> tuple[int, str | None]:
     return min(int(size or 0) or _LISTED, _MOST_LISTED), f"files/{token}" if token else None
 
 
-def file_object(file: KeptFile, base: str) -> JsonObject:
+def gemini_file(file: KeptFile, base: str) -> JsonObject:
     """A file as clients get it; `base` is the address of the gateway."""
     made: dict[str, Json] = {
         "name": f"files/{file.key}",
@@ -100,9 +101,9 @@ def file_object(file: KeptFile, base: str) -> JsonObject:
     return made
 
 
-def file_list(files: Sequence[KeptFile], has_more: bool, base: str) -> JsonObject:
+def gemini_files(files: Sequence[KeptFile], has_more: bool, base: str) -> JsonObject:
     """A page of files."""
-    page: dict[str, Json] = {"files": [file_object(each, base) for each in files]}
+    page: dict[str, Json] = {"files": [gemini_file(each, base) for each in files]}
     if has_more and files:
         page["nextPageToken"] = files[-1].key
     return page

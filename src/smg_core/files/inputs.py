@@ -14,7 +14,7 @@ from smg_core.pipeline.prompt.kept_files import FileContents, FilesInUse
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import Caller
 from smg_core.serving.services import Services
-from smg_core.wire.documents import is_text
+from smg_core.wire.documents import is_text_type
 
 __all__ = ["FileInputs"]
 
@@ -49,29 +49,30 @@ class FileInputs:
     async def _found(self, caller: Caller, items: Sequence[MediaItem]) -> dict[str, tuple[KeptFile, MediaItem]]:
         settings, size = self._services.live.config.files, 0
         found: dict[str, tuple[KeptFile, MediaItem]] = {}
-        for item in items:
+        for count, item in enumerate(items):
             id = item.source.file_id or ""
-            if id in found:
-                continue
-            if len(found) >= settings.request_files:
+            if count >= settings.request_files:
                 raise InvalidRequest(
                     f"The request uses more than {settings.request_files} files.",
                     param=item.param,
                     code="too_many_files",
                 )
-            try:
-                file = await self._kept.find(caller.tenant, id)
-            except NotFound as error:
-                raise InvalidRequest(error.message, param=item.param, code="file_not_found") from None
-            size += file.bytes
+            file = found[id][0] if id in found else await self._file(caller, item)
+            size += file.bytes  # each time that it is used: each is a part of the prompt
             if file.bytes > settings.input_bytes or size > settings.request_bytes:
                 most = settings.input_bytes if file.bytes > settings.input_bytes else settings.request_bytes
                 whose = "A file" if file.bytes > settings.input_bytes else "All files"
                 raise InvalidRequest(
                     f"{whose} that a request uses may have {most:,} bytes.", param=item.param, code="file_too_large"
                 )
-            found[id] = file, item
+            found.setdefault(id, (file, item))
         return found
+
+    async def _file(self, caller: Caller, item: MediaItem) -> KeptFile:
+        try:
+            return await self._kept.find(caller.tenant, item.source.file_id or "")
+        except NotFound as error:
+            raise InvalidRequest(error.message, param=item.param, code="file_not_found") from None
 
     async def _contents(self, caller: Caller, file: KeptFile, item: MediaItem) -> FileContents:
         try:
@@ -80,7 +81,7 @@ class FileInputs:
             raise InvalidRequest(error.message, param=item.param, code="file_not_found") from None
         data = await asyncio.to_thread(b"".join, pieces)
         kind = file.media_type or _UNKNOWN
-        declared = is_text(kind)
+        declared = is_text_type(kind)
         if not declared and kind != _UNKNOWN:
             return FileContents(file.filename, kind, data)
         text = await asyncio.to_thread(_text, data)

@@ -34,8 +34,8 @@ from smg_core.history.store.base import (
 from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.stored.lists import StoredList, read_list
+from smg_core.wire.documents import kept_file_key
 from smg_core.wire.fields import not_in_list
-from smg_core.wire.file_ids import file_key
 
 __all__ = ["FILE", "UPLOAD", "KeptFiles", "file_record"]
 
@@ -91,7 +91,7 @@ class KeptFiles:
 
     async def find(self, tenant: str, id: str, param: str = "id") -> KeptFile:
         """The file, by its id in the form of any API. Raises NotFound."""
-        key = file_key(id)
+        key = kept_file_key(id)
         found = None if key is None else await self._services.running.history.record(tenant, FILE, f"file-{key}")
         if found is None:
             raise NotFound(f"No such File object: '{id[:100]}'.", param=param)
@@ -102,7 +102,7 @@ class KeptFiles:
         history = self._services.running.history
         found: list[KeptFile] = []
         size = 0
-        first = None if query.after is None else f"file-{file_key(query.after) or ''}"
+        first = None if query.after is None else f"file-{kept_file_key(query.after) or ''}"
         after: str | RecordPosition | None = first
         more = True
         while more:

@@ -21,9 +21,15 @@ from smg_core.serving.offload import worked
 from smg_core.serving.services import Services
 from smg_core.wire.json_lines import Line, LineSplitter
 
-__all__ = ["keep_log", "lines_of", "log_contents", "send_contents"]
+__all__ = ["AS_DOWNLOAD", "keep_log", "lines_of", "log_contents", "send_contents"]
 
 T = TypeVar("T")
+
+AS_DOWNLOAD: Sequence[Header] = (
+    (b"content-disposition", b"attachment"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""Contents of the type that a client gave them are shown by no browser as a page of the gateway."""
 
 _PIECE = 256 * 1024  # bytes of one event
 _PIECES = 8  # events that are written, or read, at once

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from smg_core.errors import InvalidRequest
 from smg_core.files.kept import KeptFiles
 from smg_core.files.kinds import checked_type
-from smg_core.files.logs import send_contents
-from smg_core.files.receiving import Receiver, beginning_of
+from smg_core.files.logs import AS_DOWNLOAD, send_contents
+from smg_core.files.receiving import FileReceiver, beginning_of
 from smg_core.files.types import FileQuery, KeptFile, check_filename
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
@@ -28,7 +28,7 @@ _PURPOSE = "user_data"
 class MessageFileHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, receiver: Receiver, kept: KeptFiles) -> None:
+    def __init__(self, receiver: FileReceiver, kept: KeptFiles) -> None:
         super().__init__(receiver.services)
         self._receiver, self._kept = receiver, kept
 
@@ -84,7 +84,7 @@ class MessageFileHandlers(StoredHandlers):
         exchange.take_id(self._services.ids, "req_")
         found = await self._found(exchange)
         pieces = self._kept.contents(exchange.caller.tenant, found)
-        head = [(b"content-type", _type(found).encode("latin-1", "replace")), *self._names(exchange)]
+        head = [(b"content-type", _type(found).encode("latin-1", "replace")), *AS_DOWNLOAD, *self._names(exchange)]
         await send_contents(self._services, exchange, found.bytes, pieces, head)
 
     async def _found(self, exchange: Exchange) -> KeptFile:

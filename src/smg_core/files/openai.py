@@ -7,7 +7,7 @@ Below: what receives bodies, the kept files.
 from smg_core.files.kept import KeptFiles
 from smg_core.files.kinds import checked_type
 from smg_core.files.logs import send_contents
-from smg_core.files.receiving import Receiver, beginning_of
+from smg_core.files.receiving import FileReceiver, beginning_of
 from smg_core.files.types import KeptFile, file_list, file_object, read_file_form, read_file_query
 from smg_core.http.exchange import Exchange
 from smg_core.stored.answers import StoredHandlers
@@ -18,7 +18,7 @@ __all__ = ["FileHandlers"]
 class FileHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, receiver: Receiver, kept: KeptFiles) -> None:
+    def __init__(self, receiver: FileReceiver, kept: KeptFiles) -> None:
         super().__init__(receiver.services)
         self._receiver, self._kept = receiver, kept
 

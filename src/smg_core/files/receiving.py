@@ -16,13 +16,13 @@ from smg_core.http.exchange import Exchange
 from smg_core.serving.services import Services
 from smg_core.wire.multipart import FormReader
 
-__all__ = ["Receiver", "beginning_of"]
+__all__ = ["FileReceiver", "beginning_of"]
 
 _FORM_BYTES = 64 * 1024  # what a form may have beside its file
 
 
 @attrs.frozen
-class Receiver:
+class FileReceiver:
     """Receives bodies for one gateway."""
 
     services: Services

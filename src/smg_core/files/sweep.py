@@ -11,14 +11,14 @@ import msgspec
 from smg_core.errors import SmgError
 from smg_core.files.blobs import BlobName
 from smg_core.files.kept import FILE, UPLOAD
-from smg_core.files.place import FilePlace, Opened
+from smg_core.files.place import FilePlace
 from smg_core.files.types import KeptUpload, read_kept_file
 from smg_core.serving.services import Services
 
-__all__ = ["sweep"]
+__all__ = ["sweep_contents"]
 
 
-async def sweep(services: Services, place: FilePlace) -> int:
+async def sweep_contents(services: Services, place: FilePlace) -> int:
     """Delete what nothing has, and return how many blobs that were."""
     opened = await place.opened()
     before = services.clock.time() - services.live.config.files.grace_s
@@ -31,7 +31,7 @@ async def sweep(services: Services, place: FilePlace) -> int:
         if name.tenant not in tenants:
             tenants[name.tenant] = await opened.tenant_of(name)
         tenant = tenants[name.tenant]
-        if tenant is None or await _has(services, opened, tenant, name, each.name):
+        if tenant is None or await _has(services, tenant, name, each.name):
             continue
         with contextlib.suppress(SmgError):  # the next sweep finds it again
             await opened.blobs.delete(each.name)
@@ -40,14 +40,15 @@ async def sweep(services: Services, place: FilePlace) -> int:
     return deleted
 
 
-async def _has(services: Services, opened: Opened, tenant: str, name: BlobName, blob: str) -> bool:
+async def _has(services: Services, tenant: str, name: BlobName, blob: str) -> bool:
     """Whether a file or an upload of the tenant has the blob."""
     history = services.running.history
+    upload = await history.record(
+        tenant, UPLOAD, f"upload_{name.key}"
+    )  # first: one that is completed now has a file then
+    if upload is not None:
+        kept = msgspec.json.decode(upload.body, type=KeptUpload)
+        if any(each.blob.name == blob for each in kept.parts):
+            return True
     file = await history.record(tenant, FILE, f"file-{name.key}")
-    if file is not None and any(each.name == blob for each in read_kept_file(file.body).blobs):
-        return True
-    upload = await history.record(tenant, UPLOAD, f"upload_{name.key}")
-    if upload is None:
-        return False
-    kept = msgspec.json.decode(upload.body, type=KeptUpload)
-    return kept.folder == opened.folder and any(each.blob.name == blob for each in kept.parts)
+    return file is not None and any(each.name == blob for each in read_kept_file(file.body).blobs)

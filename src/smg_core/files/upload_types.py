@@ -28,6 +28,7 @@ __all__ = [
     "upload_object",
 ]
 
+_LONGEST_TYPE = 255  # characters of a media type
 _MOST_PARTS = 100_000  # the highest that files.parts can be
 
 
@@ -36,7 +37,7 @@ class UploadBody(Struct, forbid_unknown_fields=True, gc=False):
 
     bytes: Annotated[int, Meta(ge=0, le=1 << 40)]
     filename: str
-    mime_type: str
+    mime_type: Annotated[str, Meta(max_length=_LONGEST_TYPE)]
     purpose: str
     expires_after: ExpiresAfter | None = None
 

@@ -5,13 +5,12 @@ Above: `work`. Below: what receives bodies, the kept files.
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import aclosing
 
 from smg_core.errors import Conflict, InvalidRequest
 from smg_core.files.blobs import Blob
 from smg_core.files.kept import KeptFiles
 from smg_core.files.kinds import BEGINNING, checked_type
-from smg_core.files.receiving import Receiver
+from smg_core.files.receiving import FileReceiver
 from smg_core.files.types import KeptFile, KeptPart, KeptUpload
 from smg_core.files.upload_types import part_object, parts_in_order, read_complete, read_upload, upload_object
 from smg_core.http.exchange import Exchange
@@ -28,7 +27,7 @@ __all__ = ["UploadHandlers", "completed"]
 class UploadHandlers(StoredHandlers):
     """The handlers."""
 
-    def __init__(self, receiver: Receiver, kept: KeptFiles) -> None:
+    def __init__(self, receiver: FileReceiver, kept: KeptFiles) -> None:
         super().__init__(receiver.services)
         self._receiver, self._kept = receiver, kept
         self.create = json_handler(self._services, "req_", openai_error, self._create)
@@ -98,7 +97,7 @@ class UploadHandlers(StoredHandlers):
 
 
 async def completed(
-    receiver: Receiver, kept: KeptFiles, caller: Caller, upload: KeptUpload, version: int, parts: Sequence[KeptPart]
+    receiver: FileReceiver, kept: KeptFiles, caller: Caller, upload: KeptUpload, version: int, parts: Sequence[KeptPart]
 ) -> tuple[KeptUpload, KeptFile]:
     """Make the file of an upload, of these of its parts. Raises InvalidRequest where their contents are not what its type
     says."""
@@ -106,11 +105,10 @@ async def completed(
     now, batches = services.clock.time(), services.live.config.batches
     blobs: tuple[Blob, ...] = tuple(each.blob for each in parts)
     beginning = b""
-    async with aclosing(kept.blobs(blobs, upload.folder)) as pieces:
-        async for piece in pieces:
-            beginning += piece
-            if len(beginning) >= BEGINNING:
-                break
+    async for piece in kept.blobs(blobs, upload.folder):
+        beginning += piece
+        if len(beginning) >= BEGINNING:
+            break
     file = KeptFile(
         id=upload.file,
         filename=upload.filename,

@@ -72,10 +72,10 @@ class FileWork:
         if self._rooms is None and not await asyncio.to_thread(_may_hold, self._services):
             return
         rooms = await self.rooms()
-        from smg_core.files.sweep import sweep
+        from smg_core.files.sweep import sweep_contents
 
         try:
-            await sweep(self._services, rooms.place)
+            await sweep_contents(self._services, rooms.place)
         except SmgError as error:
             log.warning("contents that no file has any more stay for now: %s", error)
 
@@ -114,12 +114,12 @@ class FileWork:
         from smg_core.files.messages import MessageFileHandlers
         from smg_core.files.openai import FileHandlers
         from smg_core.files.place import FilePlace
-        from smg_core.files.receiving import Receiver
+        from smg_core.files.receiving import FileReceiver
         from smg_core.files.spool import Spools
         from smg_core.files.uploads import UploadHandlers
 
         place, spools = FilePlace(self._services), Spools(self._services)
-        kept, receiver = KeptFiles(self._services, place), Receiver(self._services, spools)
+        kept, receiver = KeptFiles(self._services, place), FileReceiver(self._services, spools)
         files, uploads = FileHandlers(receiver, kept), UploadHandlers(receiver, kept)
         messages, gemini = MessageFileHandlers(receiver, kept), GeminiFileHandlers(receiver, kept)
         handlers = {

@@ -3,23 +3,36 @@
 A file whose type is one of text is read as UTF-8. Where its type is not told, the bytes decide. Any other file (PDF, say) is not
 read here and stays a file, which a model may take or not.
 
-Pure. Above: the readers of messages and items. Below: errors, request.
+Also here: the ids of kept files, in the form of any API. Pure. Above: the readers of messages and items. Below: errors, request.
 """
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable
 
 from smg_core.errors import InvalidRequest
 from smg_core.request import Audio, File, Image, MediaSource, Part, ToolResult, Video
 from smg_egress.escapes import unescaped
 
-__all__ = ["document_text", "faulty", "inline_file", "inline_text", "is_text", "refuse_faults", "untyped_url"]
+__all__ = [
+    "document_text",
+    "faulty",
+    "inline_file",
+    "inline_text",
+    "is_text_type",
+    "kept_file_key",
+    "refuse_faults",
+    "untyped_url",
+]
 
 _TEXTS = frozenset({"json", "jsonl", "x-ndjson", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "sql"})
 """Subtypes of application/ that are text; so is what ends with +json or +xml."""
 
 _UNKNOWN = "application/octet-stream"
+_KEY = re.compile(
+    r"(?:(?:https?://[^/?#\s]{1,300}/)?(?:v1|v1beta|v1alpha)/)?(?:files/|file-|file_)(?P<key>[A-Za-z0-9-]{1,64})"
+)
 _ONE_ALPHABET = str.maketrans("-_", "+/", "= \r\n\t")
 
 
@@ -45,7 +58,7 @@ def inline_text(url: str, at: str) -> str | None:
         return None
     head, comma, data = url.removeprefix("data:").partition(",")
     kind = head.partition(";")[0].strip().lower()
-    declared = is_text(kind)
+    declared = is_text_type(kind)
     if not declared and kind not in ("", _UNKNOWN):
         return None
     if not comma:
@@ -86,10 +99,17 @@ def refuse_faults(parts: Iterable[Part]) -> None:
             raise InvalidRequest(fault["message"], param=fault["param"], code=fault["code"])
 
 
-def is_text(kind: str) -> bool:
+def is_text_type(kind: str) -> bool:
     """Whether files of this media type are text."""
     family, _, rest = kind.partition("/")
     return family == "text" or (family == "application" and (rest in _TEXTS or rest.endswith(("+json", "+xml"))))
+
+
+def kept_file_key(text: str) -> str | None:
+    """What the id of a file has behind its prefix, in the form of any API: "file-KEY", "file_KEY", "files/KEY", or the address of
+    the file in Google's. None for anything else."""
+    found = _KEY.fullmatch(text)
+    return None if found is None else found["key"]
 
 
 def _bytes(data: str, at: str) -> bytes:

@@ -37,8 +37,7 @@ from smg_core.request import (
     ToolResult,
 )
 from smg_core.wire.decoding import check_depth
-from smg_core.wire.documents import faulty
-from smg_core.wire.file_ids import file_key
+from smg_core.wire.documents import faulty, kept_file_key
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["GeminiConversation", "read_contents"]
@@ -408,7 +407,7 @@ def _inline(media: InlineData, detail: PartDetail, at: str) -> Part:
 
 def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     uri = file.file_uri
-    if file_key(uri) is not None:
+    if kept_file_key(uri) is not None:
         source = MediaSource(file_id=uri, media_type=file.mime_type)
         return media_of_type(file.mime_type or "", source, file.display_name, detail, f"{at}.fileUri")
     kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]

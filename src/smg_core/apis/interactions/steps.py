@@ -45,8 +45,7 @@ from smg_core.request import (
     Video,
 )
 from smg_core.wire.decoding import brief, check_depth, too_many
-from smg_core.wire.documents import faulty
-from smg_core.wire.file_ids import file_key
+from smg_core.wire.documents import faulty, kept_file_key
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["PREVIOUS", "PlacedStep", "ReadSteps", "placed_steps", "read_steps"]
@@ -375,7 +374,7 @@ def _source(media: MediaContent, at: str) -> MediaSource:
             raise InvalidRequest(f"{at}.mime_type: the field is required beside data", param=f"{at}.mime_type")
         return MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
     uri = media.uri or ""
-    if file_key(uri) is not None:
+    if kept_file_key(uri) is not None:
         return MediaSource(file_id=uri, media_type=media.mime_type)
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
         return faulty(

@@ -61,7 +61,7 @@ def brings_content(services: ContentServices, executor: FairExecutor) -> BringCo
     async def bring(request: GenerationRequest, trace: Trace, media: bool, texts: bool) -> GenerationRequest:
         request = without_faults(request, notes=services.notes)
         if services.files is not None and (kept := kept_files_of(request.messages)):
-            request = await brought_files(request, kept, trace, services.files)
+            request = await brought_files(request, kept, trace, services.files, executor)
         if documents is not None and texts:
             request = await documents(request, trace)
         if not media or services.media is None:

@@ -55,6 +55,8 @@ def _image(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputImagePart, at)
     cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
+        if read.image_url is not None:
+            raise _two_sources(f"{at}.image_url")
         return Image(MediaSource(file_id=read.file_id), read.detail or "auto", cache=cache)
     if read.image_url is None:
         raise _missing(f"{at}.image_url")
@@ -65,6 +67,8 @@ def _file(part: JsonObject, at: str) -> Part:
     read = explained(part, wire.InputFilePart, at)
     cache = _mark(read.prompt_cache_breakpoint)
     if read.file_id is not None:
+        if read.file_data is not None or read.file_url is not None:
+            raise _two_sources(f"{at}.{'file_url' if read.file_data is None else 'file_data'}")
         return File(MediaSource(file_id=read.file_id), read.filename, cache=cache)
     if (read.file_data is None) == (read.file_url is None):
         raise _missing(f"{at}.file_data")
@@ -80,6 +84,10 @@ def _audio(part: JsonObject, at: str) -> Part:
     sound = read.input_audio
     url = f"data:audio/{sound.format};base64,{sound.data}"
     return Audio(MediaSource(url=url), sound.format, cache=_mark(read.prompt_cache_breakpoint))
+
+
+def _two_sources(at: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid '{at}': the part has a file_id.", param=at, code="invalid_value")
 
 
 def _missing(at: str) -> InvalidRequest:

@@ -309,14 +309,6 @@ USER = {"role": "user", "content": "x"}
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
         ({"input": [{"role": "user", "content": [{"type": "refusal", "refusal": "x"}]}]}, "input[0].content[0].type"),
         ({"input": [{"role": "user", "content": []}]}, "input[0].content"),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
-            "input[0].content[0].file_id",
-        ),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
-            "input[0].content[0].file_id",
-        ),
         ({"input": [USER, OUTPUT]}, "input[1].call_id"),
         ({"input": [CALL, USER]}, "input[0]"),
         ({"input": [{"type": "compaction_trigger"}, USER]}, "input[1]"),
