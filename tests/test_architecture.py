@@ -26,7 +26,7 @@ SRC = Path(__file__).parent.parent / "src"
 TIERS: tuple[str, ...] = (
     "extras settings version",
     """
-        limit_moments smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records
+        fleet_moments limit_moments smg_config_files smg_egress smg_engine_contract.engines smg_multimodal.records
         smg_parsers.json_text
     """,
     "smg_multimodal.configs smg_parsers.pieces",

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from smg_core.fleet_moments import MeshSampled, SourceAnswered, SourceChanged, SourceSampled
 from smg_core.limit_moments import BudgetLow, QueueLeft
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "JoinEnded",
     "LedgerDropped",
     "MediaLoaded",
-    "MeshSampled",
     "Migrating",
     "Moment",
     "Observer",
@@ -44,9 +44,6 @@ __all__ = [
     "SettlementsDropped",
     "Shadowed",
     "SilentObserver",
-    "SourceAnswered",
-    "SourceChanged",
-    "SourceSampled",
     "StoreCalled",
     "ToldOtherwise",
     "ToolCalled",
@@ -480,38 +477,6 @@ class PluginChanged(Struct, frozen=True):
 
     plugin: str
     outcome: str
-
-
-class SourceAnswered(Struct, frozen=True):
-    """A source of workers (`discovery`) was asked. `outcome` is "ok", or "failed": what it named before still holds."""
-
-    source: str
-    outcome: str
-
-
-class SourceChanged(Struct, frozen=True):
-    """A worker was changed since its source says so: `change` is "add", "update", "drain" (it leaves) or "resume"."""
-
-    source: str
-    change: str
-
-
-class MeshSampled(Struct, frozen=True):
-    """The mesh at an interval: gateways on this side of a split and in the whole, bytes kept, seconds since one was heard."""
-
-    here: int
-    whole: int
-    size: int
-    silent: float
-
-
-class SourceSampled(Struct, frozen=True):
-    """How a source of workers stands, at an interval: `age` is the time in seconds since its last usable answer, in which it
-    named `workers` workers."""
-
-    source: str
-    age: float
-    workers: int
 
 
 Moment = (

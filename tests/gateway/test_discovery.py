@@ -11,7 +11,7 @@ from tests.gateway.test_admin import opened
 
 from smg_core import Config, Gateway
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.hooks import SourceChanged
+from smg_core.fleet_moments import SourceChanged
 from smg_core.operation.discovery import discovery_of
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig

@@ -95,7 +95,7 @@ NO_LISTS = {
     "/v1/messages/batches/{id}/results",
     "/v1/usage",
 }
-"""What no client decides the length of, or has a hundred things at most, what is sent piece by piece, and what a thread reads a page of."""
+"""What no client decides the length of, has a hundred things at most, is sent piece by piece, or read by a thread in pages."""
 
 
 class Seen:

@@ -40,17 +40,8 @@ from smg_core.admin.metrics.serving import metrics_app
 from smg_core.admin.settings import AdminConfig
 from smg_core.auth.settings import AuthConfig
 from smg_core.clock import SystemClock
-from smg_core.hooks import (
-    Moment,
-    Observers,
-    PluginActed,
-    PluginChanged,
-    PluginCounted,
-    RequestStarted,
-    Shadowed,
-    SourceChanged,
-    SourceSampled,
-)
+from smg_core.fleet_moments import SourceChanged, SourceSampled
+from smg_core.hooks import Moment, Observers, PluginActed, PluginChanged, PluginCounted, RequestStarted, Shadowed
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.limits.store import StoreCounters
 from smg_core.machine.loop_watch import LoopHealth

@@ -17,7 +17,8 @@ from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.standing import SourceStanding
 from smg_core.discovery.waiting import pauses
 from smg_core.errors import SmgError
-from smg_core.hooks import Observer, SourceAnswered, SourceChanged, SourceSampled
+from smg_core.fleet_moments import SourceAnswered, SourceChanged, SourceSampled
+from smg_core.hooks import Observer
 from smg_core.observability.faults import FaultLog
 
 __all__ = ["Discovery"]

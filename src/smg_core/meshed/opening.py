@@ -17,7 +17,7 @@ import attrs
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.fleet.roster import Roster
-from smg_core.hooks import MeshSampled
+from smg_core.fleet_moments import MeshSampled
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.mesh.base import MeshLink, SeenMember
 from smg_core.mesh.carriers.rows import LinkTerms, mesh_link

@@ -1,4 +1,4 @@
-"""Placement: which workers a request may or should go to, by their labels, before a policy chooses among them.
+"""Which workers a request may or should go to, by their labels.
 
 Begin with `rules`, what a line of `routing.placement` says; `placing` makes of the rules what holds for one request. A gateway
 without such lines loads nothing of this.

@@ -12,7 +12,7 @@ from tests.shared import PATIENCE
 from smg_core.discovery.base import Missed, PresentWorker, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.hooks import SourceAnswered, SourceChanged, SourceSampled
+from smg_core.fleet_moments import SourceAnswered, SourceChanged, SourceSampled
 from smg_core.observability.faults import FaultLog
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.worker import WorkerSpec

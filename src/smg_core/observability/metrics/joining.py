@@ -3,7 +3,8 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import JoinEnded, ProcessSampled, SourceAnswered, SourceChanged, SourceSampled
+from smg_core.fleet_moments import SourceAnswered, SourceChanged, SourceSampled
+from smg_core.hooks import JoinEnded, ProcessSampled
 from smg_core.observability.metrics.metric import DURATIONS, Metric, Readings, from_fields
 
 __all__ = ["DISCOVERY"]

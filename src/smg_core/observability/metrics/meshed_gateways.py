@@ -3,7 +3,7 @@
 Pure. Above: `table`. Below: `metric`, hooks.
 """
 
-from smg_core.hooks import MeshSampled
+from smg_core.fleet_moments import MeshSampled
 from smg_core.observability.metrics.metric import Metric, from_fields
 
 __all__ = ["MESH_METRICS"]
