@@ -2,8 +2,7 @@
 
 Chat Completions, Responses, Messages, Gemini, Interactions, Realtime and Completions are all decoded into one
 `GenerationRequest`; everything behind the decoders works on that record alone. Embeddings, rerank, score and classify are
-decoded into one `PoolRequest`. A record says what the client asked for, not how it will be done: no token ids of a rendered
-prompt, no worker, no template text.
+decoded into one `PoolRequest`. A record says what the client asked for, not how it will be done: no worker, no template.
 
 Rules for decoders:
 - None means "the client did not say": the model's or engine's default applies. A default is never filled in here.
@@ -512,8 +511,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     for routing, and `home` the worker of the one before; `caller` and `origin` say who asks and through which API. What is done
     to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten
     it. What the answer has: `include` names optional parts (Responses), `verbosity` is its length, `max_tool_calls` bounds hosted
-    calls. `size` of the body is in bytes, `written` is the body. `transcription`, `speaking`: what becomes of `messages`; `live`:
-    the response itself, in a session that is passed through."""
+    calls. `size` of the body is in bytes, `written` the body. `transcription`, `speaking`: what becomes of `messages`; `live`: a
+    response that is passed through."""
 
     id: str
     model: str
