@@ -18,6 +18,7 @@ from smg_core.fleet.cache_losses import CacheLosses
 from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import Roster
 from smg_core.history.guard import GuardedStore
+from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer
 from smg_core.identity.identity import Identify, anonymous
 from smg_core.identity.virtual_keys import VirtualKeys
@@ -64,7 +65,8 @@ class Life:
 class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows; `ledger` keeps
-    accounts and `mesh` is the link to other gateways, where the settings say so."""
+    accounts and `mesh` is the link to other gateways, where the settings say so. `blobs` are where contents of files lie in place
+    of a folder."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -81,6 +83,7 @@ class Running:
     virtual_keys: VirtualKeys | None = None
     ledger: "Ledger | None" = None
     mesh: "GatewayMesh | None" = None
+    blobs: BlobStore | None = None
 
 
 @attrs.frozen(eq=False)
