@@ -76,7 +76,15 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 """A body of each route that takes JSON, by its pattern or how that ends."""
 WITHOUT_MODEL = ("/v1/conversations", "/v1/realtime", "/v1/uploads", "batches", "Contents", "Content", "countTokens")
-FORMS = {"/v1/files", "/v1/uploads/{id}/parts", "/upload/v1beta/files", "/v1/audio/transcriptions", "/v1/audio/translations"}
+FORMS = {
+    "/v1/files",
+    "/v1/uploads/{id}/parts",
+    "/upload/v1/files",
+    "/upload/v1beta/files",
+    "/upload/v1alpha/files",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+}
 REFUSED = (
     *("/v1/audio/speech", "/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"),
     "/v1/realtime/translations/client_secrets",

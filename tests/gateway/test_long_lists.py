@@ -11,10 +11,10 @@ from tests.gateway.conftest import House, in_process
 from tests.gateway.test_admin import ADMIN, VIRTUAL, bearer, opened
 
 from smg_core.app.app import App
-from smg_core.files.types import KeptFile
-from smg_core.files.kept import file_record
 from smg_core.batches.states import BATCH, MESSAGE_BATCH, batch_record
 from smg_core.batches.types import KeptBatch
+from smg_core.files.kept import file_record
+from smg_core.files.types import KeptFile
 from smg_core.history.store.base import (
     AppendItems,
     PutConversation,
@@ -90,12 +90,13 @@ NO_LISTS = {
     "/v1beta/models",
     "/v1beta1/models",
     "/v1/files/{id}/content",
-    "/v1beta/files",
-    "/v1beta/files/{id}:download",
+    *("/v1beta/files", "/v1alpha/files"),
+    *(f"/{version}/files/{{id}}:download" for version in ("v1", "v1beta", "v1alpha")),
     "/v1/messages/batches/{id}/results",
     "/v1/usage",
 }
-"""What no client decides the length of, or has a hundred things at most, what is sent piece by piece, and what a thread reads a page of."""
+"""What no client decides the length of, or has a hundred things at most, what is sent piece by piece, and what a thread reads a
+page of."""
 
 
 class Seen:
