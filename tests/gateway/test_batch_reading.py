@@ -26,9 +26,9 @@ from tests.gateway.test_batches import (
 
 from smg_core import Config
 from smg_core.batches import messages, run
-from smg_core.files.spool import Spool
 from smg_core.batches.types import LineCheck
 from smg_core.errors import ClientGone
+from smg_core.files.spool import Spool
 from smg_core.pipeline.calls.executor import INLINE
 from smg_core.wire.json_lines import Line, LineSplitter
 from smg_core.wire.settings import LimitsConfig

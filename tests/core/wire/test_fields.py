@@ -3,9 +3,9 @@
 import pytest
 
 from smg_core.apis.conversations.types import read_items_query
-from smg_core.files.types import read_file_query
 from smg_core.batches.message_types import read_page
 from smg_core.errors import InvalidRequest
+from smg_core.files.types import read_file_query
 from smg_core.wire.fields import read_limit
 
 READERS = {
