@@ -221,7 +221,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "plugins/asgi_exchange.py: door.name",
         ),
         *("tools/hosted.py: server.label", "history/sealing.py: name.decode(errors='replace')"),
-        *("history/sealing.py: place", "history/sql/migrate.py: current"),
+        *("files/place.py: name", "history/sealing.py: place", "history/sql/migrate.py: current"),
         "history/sql/migrate.py: MigrationContext.configure(connection, opts=self._options()).get_current_revision()",
     ),
     "a word of a closed list of ours": (

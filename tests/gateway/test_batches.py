@@ -731,7 +731,10 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
         assert engine.counters["finished"] <= count + at_once
 
 
-async def test_a_batch_goes_on_once_a_full_history_has_room_again(tmp_path: Any) -> None:
+async def test_a_batch_goes_on_once_a_full_history_has_room_again(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with (
         ValkeyServer(data_dir=tmp_path, port=free_port()) as server,
         redis.Redis(host=server.host, port=server.port) as control,

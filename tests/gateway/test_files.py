@@ -33,6 +33,7 @@ from smg_core.files.types import KeptFile
 from smg_core.files.work import FileWork
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.store.base import AppendEvents, StoredEvent
+from smg_core.history.store.blobs import WrittenBlob
 from smg_core.http.file_settings import FilesConfig
 from smg_core.http.settings import BatchesConfig, MediaConfig
 from smg_core.request import Caller
@@ -579,6 +580,44 @@ async def test_a_sweep_deletes_what_nothing_has_and_leaves_the_rest(tmp_path: Pa
         assert (await house.http.post(f"/v1/uploads/{upload}/complete", json={"part_ids": []})).status_code == 400
         await house.gateway.history.erase("")
         assert await sweep_contents(services, place) == 2
+
+
+class Shelf:
+    """A store of a program's own, which two gateways share."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
+        self.kept[name] = b"".join([piece async for piece in pieces])
+
+    async def read(self, name: str) -> AsyncIterator[bytes]:
+        if name not in self.kept:
+            raise ContentsGone
+        yield self.kept[name]
+
+    async def size(self, name: str) -> int | None:
+        return len(self.kept[name]) if name in self.kept else None
+
+    async def delete(self, name: str) -> None:
+        self.kept.pop(name, None)
+
+    async def names(self) -> AsyncIterator[WrittenBlob]:
+        for each in list(self.kept):
+            yield WrittenBlob(each, 1.0)
+
+
+async def test_contents_lie_in_a_store_of_a_programs_own_and_each_history_sweeps_its_own() -> None:
+    shelf = Shelf()
+    async with in_process(SimulatorConfig(), files=shelf) as one, in_process(SimulatorConfig(), files=shelf) as two:
+        ids = [await add(each, "a.txt", TEXT) for each in (one, two)]
+        assert len(shelf.kept) == 4  # with the names of the tenants
+        for house, id in zip((one, two), ids, strict=True):
+            services = house.gateway.services
+            assert await sweep_contents(services, (await FileWork.of(services).rooms()).place) == 0
+            assert (await house.http.get(f"/v1/files/{id}/content")).content == TEXT
+        await one.http.delete(f"/v1/files/{ids[0]}")
+        assert len(shelf.kept) == 3
 
 
 async def test_what_is_half_written_is_no_blob_and_what_is_deleted_meanwhile_is_gone(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def delete(folder: Path) -> None:
 
 
 def overwrite(folder: Path) -> None:
-    """Nonsense in every file, none of them made shorter: SQLite has one of them in its memory map, and a process that reads a map
-    whose file has been cut is ended by the system."""
-    for file in folder.iterdir():
+    """Nonsense in every file, contents of files of clients too, none of them made shorter: SQLite has one of them in its memory
+    map, and a process that reads a map whose file has been cut is ended by the system."""
+    for file in [each for each in folder.rglob("*") if each.is_file()]:
         nonsense = b"this is no database" * max(500, file.stat().st_size // 19 + 1)
         with file.open("r+b") as target:
             target.write(nonsense)

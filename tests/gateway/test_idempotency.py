@@ -90,7 +90,9 @@ WITHOUT_MODEL = (
 FORMS = {
     "/v1/files",
     "/v1/uploads/{id}/parts",
+    "/upload/v1/files",
     "/upload/v1beta/files",
+    "/upload/v1alpha/files",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
 }

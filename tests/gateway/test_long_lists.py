@@ -90,8 +90,8 @@ NO_LISTS = {
     "/v1beta/models",
     "/v1beta1/models",
     "/v1/files/{id}/content",
-    "/v1beta/files",
-    "/v1beta/files/{id}:download",
+    *("/v1beta/files", "/v1alpha/files"),
+    *(f"/{version}/files/{{id}}:download" for version in ("v1", "v1beta", "v1alpha")),
     "/v1/messages/batches/{id}/results",
     "/v1/usage",
 }

@@ -158,6 +158,7 @@ COLLECTIONS = {
     "/conversations": ("conversation",),
     "/interactions": ("interaction",),
     "/v1beta/files": ("gemini file",),
+    "/v1alpha/files": ("gemini file",),
     "/files": ("file",),
     "/uploads": ("upload",),
     "/messages/batches": ("message batch",),
@@ -337,7 +338,8 @@ WITHOUT_IDS = {
     *("POST /parse/function_call", "POST /parse/reasoning"),
     *("POST /v1/conversations", "POST /v1/files", "POST /v1/messages/batches", "POST /v1/uploads"),  # a new object
     # whose files they are that Google's paths show and go on with, tests/gateway/test_files.py tries
-    *("POST /upload/v1beta/files", "GET /v1beta/files"),
+    *(f"POST /upload/{version}/files" for version in VERSIONS),
+    *("GET /v1beta/files", "GET /v1alpha/files"),
     *("GET /", "GET /v1/models", "GET /v1beta/models", "GET /v1alpha/models", "GET /openapi.json", "GET /docs"),
     *("GET /v1/models/{model:path}", "GET /v1beta/models/{model:path}", "GET /v1alpha/models/{model:path}"),
     *(

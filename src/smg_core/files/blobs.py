@@ -1,19 +1,18 @@
-"""Where the contents of files are kept, by the interface that a folder has and another store may have.
+"""The names of contents, what a record says of them, and what can be wrong with them.
 
 A blob is a row of bytes with a name. It is written whole and never changed. Pure. Above: the kept files, the sweep. Below:
-`folder` fulfils the interface.
+errors.
 """
 
 import re
-from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Literal
 
 import attrs
 from msgspec import Struct
 
 from smg_core.errors import NotFound, StoreFailed
 
-__all__ = ["Blob", "BlobName", "BlobStore", "ContentsGone", "FilesFailed", "WrittenBlob"]
+__all__ = ["Blob", "BlobName", "ContentsGone", "FilesFailed"]
 
 
 class ContentsGone(NotFound):
@@ -43,39 +42,6 @@ class Blob(Struct, frozen=True, omit_defaults=True):
     name: str
     bytes: int
     sealed: bool = False
-
-
-@attrs.frozen
-class WrittenBlob:
-    """A blob as a list has it: `written_at` is when its last byte was written, in seconds since the epoch."""
-
-    name: str
-    written_at: float
-
-
-class BlobStore(Protocol):
-    """Keeps blobs. Names have lower-case letters, digits, "-" and "." only. All methods raise FilesFailed where the store
-    does."""
-
-    async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
-        """Keep the bytes of `pieces` as `name`: all of them are there when this returns, and none where it fails."""
-        ...
-
-    def read(self, name: str) -> AsyncIterator[bytes]:
-        """The bytes, some at a time. Raises ContentsGone, also where it is deleted meanwhile."""
-        ...
-
-    async def size(self, name: str) -> int | None:
-        """How many bytes the blob has; None where there is no such blob."""
-        ...
-
-    async def delete(self, name: str) -> None:
-        """Forget the blob, if there is one."""
-        ...
-
-    def names(self) -> AsyncIterator[WrittenBlob]:
-        """All blobs, in any order. What was left half written is no blob; the store itself forgets it after `grace` seconds."""
-        ...
 
 
 _NAME = re.compile(r"([0-9a-f]{32})\.([a-z0-9-]{1,64})\.([0-9a-f]{16})")

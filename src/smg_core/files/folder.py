@@ -16,7 +16,8 @@ from io import FileIO
 from pathlib import Path
 
 from smg_core.errors import SmgError
-from smg_core.files.blobs import ContentsGone, FilesFailed, WrittenBlob
+from smg_core.files.blobs import ContentsGone, FilesFailed
+from smg_core.history.store.blobs import WrittenBlob
 
 __all__ = ["FolderBlobs", "told"]
 

@@ -17,10 +17,11 @@ from pathlib import Path
 import attrs
 import msgspec
 
-from smg_core.files.blobs import Blob, BlobName, BlobStore, ContentsGone, FilesFailed
+from smg_core.files.blobs import Blob, BlobName, ContentsGone, FilesFailed
 from smg_core.files.folder import FolderBlobs, told
 from smg_core.history.sql.sqlite_file import file_of
 from smg_core.history.store.base import KEYS_OWNER, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.history.store.blobs import BlobStore, WrittenBlob
 from smg_core.machine.scratch import Scratch
 from smg_core.serving.services import Services
 
@@ -28,7 +29,7 @@ __all__ = ["ContentsElsewhere", "FilePlace", "Opened"]
 
 _KIND, _ID = "file_place", "files"
 _CENTURY = 36_500 * 86400.0
-_MARK = "folder-id"
+_MARK, _GIVEN = "folder-id", "given"
 _HEAD = 4  # bytes that say how long a sealed piece is
 _LONGEST = 1 << 24  # bytes of a sealed piece
 _ELSEWHERE = "The contents of this file lie in the folder of another gateway, which this one does not share."
@@ -126,6 +127,30 @@ class _Cipher:
                 raise FilesFailed("failed", f"what is kept at {name!r} was changed or moved")
 
 
+class _Within:
+    """The blobs of one history in a store that others may use too: their names begin with that of the history."""
+
+    def __init__(self, blobs: BlobStore, history: str) -> None:
+        self._blobs, self._prefix = blobs, f"{history}."
+
+    async def write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
+        await self._blobs.write(self._prefix + name, pieces)
+
+    def read(self, name: str) -> AsyncIterator[bytes]:
+        return self._blobs.read(self._prefix + name)
+
+    async def size(self, name: str) -> int | None:
+        return await self._blobs.size(self._prefix + name)
+
+    async def delete(self, name: str) -> None:
+        await self._blobs.delete(self._prefix + name)
+
+    async def names(self) -> AsyncIterator[WrittenBlob]:
+        async for each in self._blobs.names():
+            if each.name.startswith(self._prefix):
+                yield attrs.evolve(each, name=each.name.removeprefix(self._prefix))
+
+
 class FilePlace:
     """The place of one gateway."""
 
@@ -145,9 +170,13 @@ class FilePlace:
     async def _open(self) -> Opened:
         services, config = self._services, self._services.live.config
         history = await _history_id(services.running.history, services.clock.time())
-        parent = await asyncio.to_thread(self._folder)
-        blobs = FolderBlobs(parent / history, now=services.clock.time, grace_s=config.files.grace_s)
-        folder = await asyncio.to_thread(_marked, blobs.root)
+        blobs: BlobStore
+        if services.running.blobs is not None:
+            blobs, folder = _Within(services.running.blobs, history), _GIVEN
+        else:
+            parent = await asyncio.to_thread(self._folder)
+            blobs = FolderBlobs(parent / history, now=services.clock.time, grace_s=config.files.grace_s)
+            folder = await asyncio.to_thread(_marked, blobs.root)
         cipher = await asyncio.to_thread(_Cipher, config.history.keys) if config.history.keys else None
         return Opened(blobs, folder, cipher)
 
@@ -172,7 +201,9 @@ class FilePlace:
         config = self._services.live.config
         file = file_of(config.history.url or "memory:")
         named = config.files.folder or (f"{file}.files" if file is not None else None)
-        return self._opened is not None or (named is not None and Path(named).is_dir())
+        if self._opened is not None or self._services.running.blobs is not None:
+            return True
+        return named is not None and Path(named).is_dir()
 
     async def close(self) -> None:
         """Remove a folder that is of this process alone."""

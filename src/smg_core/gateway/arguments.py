@@ -14,6 +14,7 @@ from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config.config import Config
 from smg_core.history.guard import Backend
 from smg_core.history.hooks import Hook
+from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer
 from smg_core.routing.base import Policy
 from smg_core.serving.spec import ApiSpec
@@ -33,6 +34,7 @@ class GatewayArguments(TypedDict, total=False):
     observer: Observer | None
     history: Backend | None
     history_hooks: Sequence[Hook]
+    files: BlobStore | None
     identity: Authenticator | None
     clock: Clock | None
     ids: IdSource | None

@@ -39,6 +39,7 @@ from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
+from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.identity.client_secrets import ClientSecrets
 from smg_core.identity.identity import open_identity
@@ -103,11 +104,12 @@ class Assembly:
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all, in place of what
     the settings name; `tokenizer` a folder, without which the engine is asked for its own. `history` is a store that is yours
-    to close, in place of the one that the settings name; `history_hooks` are called around every use of it. `identity` says
-    whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
-    several processes, and over `channel` these tell each other of changes; `clock`, `ids`, `rng` and `call_later` (the event
-    loop's, unless a test brings its own) are what the rooms are given of the world. `apis` are rows of APIs, in place of all that
-    there are. `tools` are Python functions that models may call: requests name them as the server of tools `functions`.
+    to close, in place of the one that the settings name; `history_hooks` are called around every use of it; `files` is where
+    contents of files lie in place of a folder. `identity` says whose each request is, in place of the settings of the
+    sections auth and oidc. `board` counts requests in flight over several processes, and over `channel` these tell each other
+    of changes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are
+    given of the world. `apis` are rows of APIs, in place of all that there are. `tools` are Python functions that models may
+    call: requests name them as the server of tools `functions`.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Assembly:
         observer: Observer | None = None,
         history: Backend | None = None,
         history_hooks: Sequence[Hook] = (),
+        files: BlobStore | None = None,
         identity: Authenticator | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -143,13 +146,13 @@ class Assembly:
         self.apis = tuple(public_apis.ALL if apis is None else apis)
         self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
-        self._given_policy = policy
+        self._given_policy, self._identity = policy, identity
         self._specs = [*(given_spec(each) for each in workers), *specs_of(settings.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(settings)
         self._further: Rows = {}
-        self._history, self._history_hooks, self._identity = history, history_hooks, identity
+        self._history, self._history_hooks, self.services.running.blobs = history, history_hooks, files
         self.limit_memory: LimitMemory | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
@@ -550,16 +553,13 @@ class Assembly:
     def retire(self) -> None:
         """Leave new connections to the process that succeeds this one. Requests on those that are open are answered; work of
         which another process can take care is not begun."""
-        services = self.services
-        life = services.life
-        life.retiring = True
-        services.leading.become(False)
+        self.services.life.retiring = True
+        self.services.leading.become(False)
 
     def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
         """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
         ValueError for an invalid URL, or a name that is taken."""
-        running = self.services.running
-        return running.roster.added(given_spec(worker), source)
+        return self.services.running.roster.added(given_spec(worker), source)
 
     def drain_worker(self, name: str, *, move: bool = False) -> Worker:
         """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are

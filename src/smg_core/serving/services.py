@@ -19,6 +19,7 @@ from smg_core.fleet.leader import Leading
 from smg_core.fleet.roster import Roster
 from smg_core.fleet.sleeping import Sleeping
 from smg_core.history.guard import GuardedStore
+from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer
 from smg_core.identity.identity import Identify, anonymous
 from smg_core.identity.virtual_keys import VirtualKeys
@@ -69,7 +70,7 @@ class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows, `tools` runs
     tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so; of several processes one
-    has it, and `mesh_seen` says in all of them how it is."""
+    has it, and `mesh_seen` says in all of them how it is. `blobs` are where contents of files lie in place of a folder."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -89,6 +90,7 @@ class Running:
     ledger: "Ledger | None" = None
     mesh: "GatewayMesh | None" = None
     mesh_seen: "Callable[[], Awaitable[dict[str, Any]]] | None" = None
+    blobs: BlobStore | None = None
 
 
 @attrs.frozen(eq=False)
