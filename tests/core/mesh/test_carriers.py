@@ -296,6 +296,23 @@ async def test_an_empty_server_whose_clock_is_behind_is_heard_in_the_place_of_on
                     await asyncio.sleep(0.05)
 
 
+async def test_a_seed_that_left_and_knows_nobody_but_itself_is_found_when_it_begins_anew() -> None:
+    seed = f"127.0.0.1:{free_port()}"
+    settings = MeshConfig(kind="gossip", keys=(KEY,), bind=seed, seeds=(seed,))
+    others = attrs.evolve(settings, bind="127.0.0.1:0")
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(linked(settings, "seed"))
+        async with linked(others, "b") as (_, b), linked(others, "c") as (_, c):
+            await b.event("came", "seed")
+            await c.event("came", "seed")
+            await first.aclose()
+            await b.event("left", "seed")
+            async with linked(settings, "seed") as (_, ear):
+                await b.event("came", "seed", times=2)
+                await c.event("came", "seed", times=2)
+                await ear.event("came", "b")
+
+
 def test_a_mark_is_of_one_key_mesh_and_sender() -> None:
     one, two = read_mesh_keys((KEY, OTHER))
     marked = MeshKeys([one], "smg").marked("a", b"word")
