@@ -3,8 +3,8 @@
     python bench/mesh.py [--kind gossip | valkey | local] [--members 5] [--seconds 10] [--hot 1000]
 
 Prints the share of a core and the memory of one member while nothing happens, the same with so many hot limits (each charged in
-every period by every member; what a member alone needs for that is taken off), the time of one decision, and the seconds from a SIGKILL until all others know, with those until a
-member that starts again is known.
+every period by every member; what a member alone needs for that is taken off), the time of one decision, and the seconds from a
+SIGKILL until all others know, with those until a member that starts again is known.
 """
 
 import argparse
