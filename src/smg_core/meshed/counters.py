@@ -41,7 +41,7 @@ __all__ = [
     "lasts_s",
     "part_of_round",
     "shared_claims",
-    "window_of",
+    "window_number",
 ]
 
 _PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
@@ -195,7 +195,7 @@ class MeshCounters:
 
     def _number(self, rule: LimitRule, at: Instant) -> int:
         """The number of the window that a rule counts in."""
-        return window_of(rule, self._zone, at.wall_s)
+        return window_number(rule, self._zone, at.wall_s)
 
     def _add(self, rule: LimitRule, scope: str, more: int, at: Instant) -> None:
         """Others have charged so much more, or have given it back."""
@@ -230,7 +230,7 @@ class MeshCounters:
 
     def _turn(self, own: _Own, rule: LimitRule, at: Instant) -> None:
         own.rule = rule
-        number = window_of(rule, self._zone, at[1])
+        number = window_number(rule, self._zone, at[1])
         if number != own.number:
             own.last, own.last_number = own.now, own.number
             own.charged, own.refunded, own.number = 0, 0, number
@@ -340,7 +340,7 @@ class MeshCounters:
             self._add(own.rule, scope, used - before, self._at)
 
 
-def window_of(rule: LimitRule, zone: str, wall_s: float) -> int:
+def window_number(rule: LimitRule, zone: str, wall_s: float) -> int:
     """The number of the window that a rule counts in at that time."""
     if width := rule.width_us:
         return int(wall_s * 1_000_000) // width  # as `counter_window` says, without its call: every claim asks it

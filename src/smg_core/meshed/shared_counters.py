@@ -26,7 +26,7 @@ from smg_core.mesh.state.counts import (
 )
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, SideStanding
-from smg_core.meshed.counters import NEXT_ROUND_US, is_places, lasts_s, part_of_round, shared_claims, window_of
+from smg_core.meshed.counters import NEXT_ROUND_US, is_places, lasts_s, part_of_round, shared_claims, window_number
 from smg_core.meshed.shared_rows import SharedRow, SharedRows
 
 __all__ = ["SharedMeshCounters", "SharedSpeaker"]
@@ -69,7 +69,7 @@ class SharedMeshCounters:
             shared = claims if here >= whole else shared_claims(claims, standing, self._partition)
             places = []
             for claim in shared:
-                number = window_of(claim.rule, self._zone, at[1])
+                number = window_number(claim.rule, self._zone, at[1])
                 place = rows.place(claim.scope, claim.rule, number, at[0])
                 places.append(place)
                 if here > 1:
@@ -100,7 +100,7 @@ class SharedMeshCounters:
             self._correct(shared, costs, taken_at, at)
 
     def _place(self, claim: LimitClaim, at: Instant) -> int:
-        number = window_of(claim.rule, self._zone, at.wall_s)
+        number = window_number(claim.rule, self._zone, at.wall_s)
         return self._rows.place(claim.scope, claim.rule, number, at.monotonic_us)
 
     def _begin_round(self, claim: LimitClaim, place: int, standing: SideStanding, at: Instant) -> None:
@@ -115,7 +115,7 @@ class SharedMeshCounters:
     def _correct(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
         for claim, cost in zip(claims, costs, strict=True):
             if cost != claim.cost:
-                number = window_of(claim.rule, self._zone, taken_at.wall_s)
+                number = window_number(claim.rule, self._zone, taken_at.wall_s)
                 self._rows.correct(self._place(claim, at), number, cost - claim.cost)
 
 
@@ -236,7 +236,7 @@ class SharedSpeaker:
     def _count(self, row: SharedRow, now: float, *, begins: bool = False) -> None:
         """Count here what others have charged of a row, or have given back, since it was counted last. Called under the lock."""
         rule, wall = row.rule, self._wall()
-        number = window_of(rule, self._zone, wall)
+        number = window_number(rule, self._zone, wall)
         before = _turned(row, number)
         used = [0, 0, 0]
         for (_, each), amount in self._foreign.get(row.scope, {}).items():

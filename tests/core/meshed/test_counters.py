@@ -14,7 +14,7 @@ from smg_core.limits.rules import LimitRule
 from smg_core.mesh.state.counts import CountedWindow, MemberCount, read_counter_key, written_count, written_counter_key
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, NodeTerms
-from smg_core.meshed.counters import MeshCounters, window_of
+from smg_core.meshed.counters import MeshCounters, window_number
 from smg_core.meshed.shared_rows import scope_bytes
 
 MINUTE = LimitRule(600, "requests", "minute", 600)
@@ -204,7 +204,7 @@ def test_what_others_say_that_they_charged_fits_into_shared_memory(used: int, am
     fleet.ask("m0", rule)
     fleet.network.run(0.3, fleet.turn)
     gateway, writer = fleet.counters["m0"], Writer("m1", 5)
-    number = window_of(rule, "UTC", fleet.at.wall_s)
+    number = window_number(rule, "UTC", fleet.at.wall_s)
     key = written_counter_key(CountedWindow(scope_bytes("s"), number))
     for value in (written_count(MemberCount(used)), written_count(MemberCount(0)), b""):
         gateway.hear([MeshChange(writer, Space.LOAD, key, value)], fleet.network.at)
