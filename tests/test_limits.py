@@ -105,6 +105,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
     **dict.fromkeys((f"mesh.carriers.{name}._LARGEST" for name in ("gossip", "local", "valkey")), FORMAT),
     "mesh.carriers.gossip._LONGEST_NAME": FORMAT,
+    "mesh.carriers.gossip._REJOIN_S": PACE,
     **dict.fromkeys((f"mesh.carriers.local.{name}" for name in ("_PATH_BYTES",)), FORMAT),
     **dict.fromkeys(("mesh.carriers.local._AT_ONCE", "mesh.carriers.valkey._READ"), PACE),
     **dict.fromkeys(

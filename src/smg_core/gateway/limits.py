@@ -144,7 +144,7 @@ def counters_block(counters: int, processes: int) -> SharedBlock | None:
 
 def meshed_block(config: Config) -> SharedBlock | None:
     """The block for what other gateways are told of, where there may be any."""
-    if config.mesh.kind == "off" or config.limits.store is not None:
+    if config.mesh.kind == "off":
         return None
     from smg_core.meshed.shared_rows import rows_bytes
 

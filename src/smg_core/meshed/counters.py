@@ -77,8 +77,10 @@ class _Own:
 
 @attrs.define(eq=False)
 class _Round:
-    """What was taken of a scope since all have heard of it last, of what was left then; it was told of since with `version`."""
+    """What was taken of a scope since all have heard of it last, of the `part` of what was left then that may be taken; it was
+    told of since with `version`."""
 
+    part: int
     left: int
     taken: int = 0
     version: int = 0
@@ -127,13 +129,16 @@ class MeshCounters:
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
         self._at = at
-        shared = self._shared(claims)
+        here, whole = self._standing
+        shared = claims if here >= whole else self._shared(claims)
         for claim in shared:
             if claim.scope not in self._own:
                 self._begin(claim, at)
-        if self._standing.here > 1:
-            for claim in shared:
-                if not self._has_part(claim, at):
+            if here > 1:
+                now = self._rounds.get(claim.scope)
+                if now is None or not now.taken:
+                    self._begin_round(claim, at)
+                elif now.taken + claim.cost > now.part:
                     self.waits += 1
                     return LimitRefusal(claim, NEXT_ROUND_US)
         refusal = self._held.claim(shared, at)
@@ -157,15 +162,12 @@ class MeshCounters:
         """The claims by the rules as they are on this side."""
         return shared_claims(claims, self._standing, self._partition)
 
-    def _has_part(self, claim: LimitClaim, at: Instant) -> bool:
-        """Whether this gateway may take so much before all have heard of what it took."""
-        rule, now = claim.rule, self._rounds.get(claim.scope)
-        if now is None or not now.taken:
-            [state] = self._held.look([claim])
-            left = fullness(rule, state, in_window(rule, at, self._zone)).remaining
-            self._rounds[claim.scope] = _Round(left)
-            return True
-        return now.taken + claim.cost <= part_of_round(now.left, rule, self._standing, self._guard)
+    def _begin_round(self, claim: LimitClaim, at: Instant) -> None:
+        """All have heard of what was taken: from now on so much may be taken before they have again."""
+        rule = claim.rule
+        [state] = self._held.look([claim])
+        left = fullness(rule, state, in_window(rule, at, self._zone)).remaining
+        self._rounds[claim.scope] = _Round(part_of_round(left, rule, self._standing, self._guard), left)
 
     def _begin(self, claim: LimitClaim, at: Instant) -> None:
         """A scope is asked for that was not before: what others have charged of it is charged here."""
@@ -203,7 +205,9 @@ class MeshCounters:
     def _charged(self, claim: LimitClaim, cost: int, at: Instant) -> None:
         scope = claim.scope
         own = self._own[scope]
-        self._turn(own, claim.rule, at)
+        width = claim.rule.width_us  # what follows is as `_turn` says, without its call: every claim asks it
+        if not width or own.rule is not claim.rule or int(at[1] * 1_000_000) // width != own.number:
+            self._turn(own, claim.rule, at)
         own.charged += cost
         self._own.move_to_end(scope)
         now = self._rounds.get(scope)

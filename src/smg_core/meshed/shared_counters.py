@@ -65,12 +65,18 @@ class SharedMeshCounters:
         """Charge all claims, or none and say why not."""
         rows = self._rows
         with rows.lock:
-            standing = rows.standing(at.monotonic_us)
-            shared = shared_claims(claims, standing, self._partition)
-            places = [self._place(claim, at) for claim in shared]
-            if standing.here > 1:
-                for claim, place in zip(shared, places, strict=True):
-                    if not self._has_part(claim, place, standing, at):
+            here, whole = standing = rows.standing(at[0])
+            shared = claims if here >= whole else shared_claims(claims, standing, self._partition)
+            places = []
+            for claim in shared:
+                number = window_number(claim.rule, self._zone, at[1])
+                place = rows.place(claim.scope, claim.rule, number, at[0])
+                places.append(place)
+                if here > 1:
+                    part, taken = rows.round(place)
+                    if not taken:
+                        self._begin_round(claim, place, standing, at)
+                    elif taken + claim.cost > part:
                         rows.waited()
                         return LimitRefusal(claim, NEXT_ROUND_US)
             refusal = self._held.claim(shared, at)
@@ -97,16 +103,14 @@ class SharedMeshCounters:
         number = window_number(claim.rule, self._zone, at.wall_s)
         return self._rows.place(claim.scope, claim.rule, number, at.monotonic_us)
 
-    def _has_part(self, claim: LimitClaim, place: int, standing: SideStanding, at: Instant) -> bool:
-        """Whether this gateway may take so much before all have heard of what it took."""
-        rule, (left, taken) = claim.rule, self._rows.round(place)
-        if not taken:
+    def _begin_round(self, claim: LimitClaim, place: int, standing: SideStanding, at: Instant) -> None:
+        """All have heard of what was taken: from now on so much may be taken before they have again."""
+        rule, part = claim.rule, 0
+        if self._rows.known(place):
             [state] = self._held.look([claim])
-            known = self._rows.known(place)
-            left = fullness(rule, state, in_window(rule, at, self._zone)).remaining if known else 0
-            self._rows.begin_round(place, left)
-            return True
-        return taken + claim.cost <= part_of_round(left, rule, standing, self._guard)
+            left = fullness(rule, state, in_window(rule, at, self._zone)).remaining
+            part = part_of_round(left, rule, standing, self._guard)
+        self._rows.begin_round(place, part)
 
     def _correct(self, claims: Sequence[LimitClaim], costs: Sequence[int], taken_at: Instant, at: Instant) -> None:
         for claim, cost in zip(claims, costs, strict=True):

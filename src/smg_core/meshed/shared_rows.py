@@ -33,7 +33,7 @@ _NEARBY = 16  # rows that are looked at for one scope
     _BEFORE,
     _BEFORE_UP,
     _BEFORE_DOWN,
-    _LEFT,
+    _PART,
     _TAKEN,
     _VERSION,
     _WAITING,
@@ -54,6 +54,11 @@ _WINDOWS: tuple[Window, ...] = get_args(Window)
 def scope_bytes(scope: str) -> bytes:
     """What a scope is called between gateways."""
     return blake2b(scope.encode(), digest_size=8).digest()
+
+
+@lru_cache(maxsize=4096)
+def _hash(scope: str) -> int:
+    return _signed(scope_bytes(scope))
 
 
 def rows_bytes(rows: int) -> int:
@@ -135,10 +140,11 @@ class SharedRows:
     def place(self, scope: str, rule: LimitRule, number: int, now_us: int) -> int:
         """Where the row of a scope is, in the window of that number. Called under the lock."""
         cells = self._cells
-        hashed = _signed(scope_bytes(scope))
-        place = self._found(hashed)
-        if place is None:
-            place = self._begun(hashed, number)
+        hashed = _hash(scope)
+        place = _HEAD + hashed % self._rows * _WIDTH
+        if cells[place + _HASH] != hashed:  # it is not where it would be first
+            found = self._found(hashed)
+            place = found if found is not None else self._begun(hashed, number)
         cells[place + _USED] = now_us
         cells[place + _WINDOW] = _WINDOWS.index(rule.window)
         cells[place + _AMOUNT], cells[place + _BURST] = rule.amount, rule.burst
@@ -154,12 +160,12 @@ class SharedRows:
         return self._cells[place + _KNOWN] == 1
 
     def round(self, place: int) -> tuple[int, int]:
-        """What was left when this round began, and what was taken since. Called under the lock."""
-        return self._cells[place + _LEFT], self._cells[place + _TAKEN]
+        """What may be taken in this round, and what was taken of it. Called under the lock."""
+        return self._cells[place + _PART], self._cells[place + _TAKEN]
 
-    def begin_round(self, place: int, left: int) -> None:
-        """So much is left, of which nothing is taken. Called under the lock."""
-        self._cells[place + _LEFT], self._cells[place + _TAKEN], self._cells[place + _VERSION] = left, 0, 0
+    def begin_round(self, place: int, part: int) -> None:
+        """So much may be taken, of which nothing is taken yet. Called under the lock."""
+        self._cells[place + _PART], self._cells[place + _TAKEN], self._cells[place + _VERSION] = part, 0, 0
 
     def charge(self, place: int, cost: int) -> None:
         """So much was taken. Called under the lock."""

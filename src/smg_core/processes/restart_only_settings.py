@@ -18,6 +18,7 @@ FIXED = {
     "workers": ("most",),
     "breaker": ("shared",),
     "history": ("gateway",),
+    "mesh": ("kind",),
 }
 """Settings of the other sections that do not change."""
 

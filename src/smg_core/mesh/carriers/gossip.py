@@ -26,6 +26,8 @@ _log = logging.getLogger("smg.mesh")
 _LARGEST = 64 << 10
 _LONGEST_NAME = 48
 _BETWEEN = "#"
+_REJOIN_S = 2.0
+"""Seconds between two looks whether seeds are to be asked again, and for which one may take to answer."""
 _PACE: dict[str, float] = {
     "probe_interval": 0.5,
     "probe_timeout": 0.25,
@@ -65,6 +67,7 @@ class GossipLink:
         self._config = self._config_of(settings)
         self._cluster: kinship.Cluster | None = None
         self._starts: dict[str, str] = {}  # the full name of each member's last start
+        self._most = 0  # members that were there at once
         self._ears: Ears | None = None
 
     def _config_of(self, settings: MeshConfig) -> kinship.Config:
@@ -112,12 +115,16 @@ class GossipLink:
                 self._cluster = cluster
                 events = cluster.events()
                 self._look_again()
-                reading = asyncio.create_task(self._reads(events), name="mesh events")
+                tasks = [
+                    asyncio.create_task(self._reads(events), name="mesh events"),
+                    asyncio.create_task(self._rejoins(cluster), name="mesh seeds"),
+                ]
                 try:
                     yield
                 finally:
-                    reading.cancel()
-                    await asyncio.gather(reading, return_exceptions=True)
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
         except kinship.JoinError as error:
             raise ConfigError(f"mesh.seeds: {error}") from None
         finally:
@@ -150,6 +157,18 @@ class GossipLink:
         for name in list(self._starts):
             with contextlib.suppress(Unreachable):
                 await self.send(name, data)
+
+    async def _rejoins(self, cluster: kinship.Cluster) -> None:
+        """Ask the seeds again while somebody is missing: a seed that has left and begun anew may know nobody else."""
+        settings = self._terms.settings
+        while True:
+            await asyncio.sleep(_REJOIN_S)
+            there = {each.place for each in self.members} | {self.place, settings.bind, settings.advertise}
+            for seed in settings.seeds if not self._starts or len(self._starts) < self._most else ():
+                if seed not in there:
+                    with contextlib.suppress(kinship.KinshipError, TimeoutError):
+                        async with asyncio.timeout(_REJOIN_S):
+                            await cluster.join([seed])
 
     # --------------------------------------------------------------------------------------------------------------- events
 
@@ -201,6 +220,7 @@ class GossipLink:
         known = self._starts.get(name)
         if known is None or int(known.rpartition(_BETWEEN)[2], 16) < int(start, 16):
             self._starts[name] = member.name
+            self._most = max(self._most, len(self._starts))
             self._ears.came(_seen(name, member))
 
     def _look_again(self) -> None:

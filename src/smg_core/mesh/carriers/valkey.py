@@ -177,6 +177,7 @@ class ValkeyLink:
                 await self._beat(self._heartbeats)
                 if self._lost:
                     _log.warning("the server of the mesh answers again")
+                    await self._find_places(again=True)
                 self._lost = False
             except _FAULTS as error:
                 if not self._lost:
@@ -216,10 +217,11 @@ class ValkeyLink:
 
     # ------------------------------------------------------------------------------------------------------------- messages
 
-    async def _find_places(self) -> None:
-        """Find where the streams end, before others know of this member: it reads all that is told from then on."""
+    async def _find_places(self, *, again: bool = False) -> None:
+        """Find where the streams end, before others know of this member: it reads all that is told from then on. `again`: the
+        server was lost, and may be another one whose clock numbers entries from an earlier time; what is missed is asked for."""
         for stream in (f"{self._prefix}:all", f"{self._prefix}:to:{self._name}"):
-            if stream not in self._places:
+            if again or stream not in self._places:
                 last: Any = await self._redis.xrevrange(stream, count=1)
                 self._places[stream] = last[0][0] if last else b"0-0"
         self._placed.set()
