@@ -59,7 +59,7 @@ def slowed(ops: Fleet, name: str) -> tuple[list[str], asyncio.Event]:
 
 async def test_engines_sleep_and_wake_as_they_can_and_the_others_are_named_and_go_on() -> None:
     async with http_fleet() as ops:
-        told = await ops.post("sleep", level=2)
+        told = await ops.post("sleep")
         sleeping = asleep(ops), marked(ops)
         answers = [await ask(ops) for _ in range(6)]
         woken = await ops.post("wake_up")
