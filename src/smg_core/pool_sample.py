@@ -1,4 +1,7 @@
-"""How busy a worker, and the workers of one model and role together, are at one moment. Records; pure. Above: hooks, `workers.pools`."""
+"""How busy a worker is, and the workers of one model and role together, at one moment.
+
+Records; pure. Above: hooks, `workers.pools`.
+"""
 
 from msgspec import Struct
 
