@@ -36,7 +36,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.clips smg_parsers.lab",
     "smg_multimodal.families",
     "smg_multimodal.preparing",
-    "smg_multimodal.fetching",
+    "pool_sample smg_multimodal.fetching",
     """
         cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
         regular_files server.tls

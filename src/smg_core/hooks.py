@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from smg_core.fleet_moments import MeshSampled, SourceAnswered, SourceChanged, SourceSampled
 from smg_core.limit_moments import BudgetLow, QueueLeft
+from smg_core.pool_sample import PoolSampled, WorkerSampled
 
 __all__ = [
     "AttemptEnded",
@@ -49,7 +50,6 @@ __all__ = [
     "ToolCalled",
     "TracesDropped",
     "WorkerPicked",
-    "WorkerSampled",
     "WorkerStateChanged",
     "fan_out",
 ]
@@ -366,41 +366,11 @@ class StoreCalled(Struct, frozen=True):
     seconds: float
 
 
-class WorkerSampled(Struct, frozen=True):
-    """A worker as one process sees it: its state, the requests in flight to it of all processes, and how many its engine says
-    wait there."""
-
-    name: str
-    state: str
-    in_flight: int
-    waiting: int
-
-
-class PoolSampled(Struct, frozen=True):
-    """The workers of one model and role together, over all processes: how many there are, and are ready; the requests in flight
-    to them; those that wait in their engines and that these work on, by their last reports; the tokens of prompts that were sent
-    and that no output has followed yet; the mean share of their KV caches in use. `ended_a_second` is how many calls ended
-    lately, and `wait_s` how long a request that comes now waits to be begun, by that; None where it is not known."""
-
-    model: str
-    role: str
-    workers: int
-    ready: int
-    in_flight: int
-    waiting: int
-    running: int
-    waiting_tokens: int
-    kv_usage: float
-    ended_a_second: float | None
-    wait_s: float | None
-
-
 class ProcessSampled(Struct, frozen=True):
     """How one process of the gateway is, reported at an interval (`admin.metrics.sampling`). `connections` are open ones,
     `in_flight` requests under way, `waiting` pieces of work that wait for a thread, `models` those that it serves. Since the
     last sample: `lag` is the most seconds that the event loop was late, `blocked` how often it was blocked for longer than the
-    watchdog allows, `collections` of garbage by generation, which took `collecting_s` seconds. `pools`: workers by model and
-    role."""
+    watchdog allows, `collections` of garbage by generation, which took `collecting_s` seconds. `pools`: of workers."""
 
     connections: int
     in_flight: int

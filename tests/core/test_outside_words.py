@@ -215,6 +215,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("models/onboarding.py: each.name", "models/onboarding.py: info.model", "models/onboarding.py: name"),
         *("models/onboarding.py: worker.name", "workers/worker.py: self.name", "middleware/chain.py: entry.name"),
         *("fleet/adapter_loading.py: worker.name", "fleet/adapter_loading.py: model.adapter"),
+        "fleet/sleeping.py: worker.name",
         *(
             "credentials/renewal/renewed.py: self.name",
             "middleware/storing.py: link.entry.name",

@@ -7,6 +7,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
+from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_engine_upkeep import Fleet, http_fleet, statuses
 from tests.shared import PATIENCE
 
@@ -16,6 +17,7 @@ from smg_core.fleet.sleeping import Sleeping
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +61,7 @@ def slowed(ops: Fleet, name: str) -> tuple[list[str], asyncio.Event]:
 
 async def test_engines_sleep_and_wake_as_they_can_and_the_others_are_named_and_go_on() -> None:
     async with http_fleet() as ops:
-        told = await ops.post("sleep", level=2)
+        told = await ops.post("sleep")
         sleeping = asleep(ops), marked(ops)
         answers = [await ask(ops) for _ in range(6)]
         woken = await ops.post("wake_up")
@@ -142,6 +144,20 @@ async def test_an_engine_with_requests_sleeps_not_and_goes_on() -> None:
 
         assert told[ABLE[0]]["status"] != 200
         assert marked(ops) == set()
+
+
+async def test_vectors_wake_an_engine_too() -> None:
+    vectors = SimulatorConfig(generation_model=False, embedding_size=4)
+    async with fleet(Member("a", engine=vectors)) as house:
+        registry, sleeping = house.gateway.registry, house.gateway.services.running.sleeping
+        registry.sleep([*registry], asleep=True)
+        worker: Any = registry.get("a")
+        worker.reached.upkeep = Doing(EngineReply(True)).upkeep
+        answer = await house.http.post("/v1/embeddings", json={"model": "sim", "input": "Hello"})
+
+        assert sleeping is not None
+        assert answer.status_code == 200, answer.text
+        assert not worker.asleep
 
 
 async def test_every_process_knows_who_sleeps() -> None:

@@ -7,10 +7,10 @@ HPA, which read a number out of JSON. Above: admin.app. Below: workers.pools.
 import msgspec
 from msgspec import Struct
 
-from smg_core.hooks import PoolSampled
 from smg_core.http.endpoint import Endpoint
 from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
+from smg_core.pool_sample import PoolSampled
 from smg_core.serving.services import Services
 from smg_core.wire.operation import Operation, OperationResponse
 

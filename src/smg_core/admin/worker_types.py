@@ -1,6 +1,6 @@
 """The input and output of the admin door's routes of workers, for its `/admin/openapi.json`. Above: the routes. Pure."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -82,9 +82,7 @@ class PauseBody(WorkersBody, kw_only=True):
 
 
 class SleepBody(WorkersBody, kw_only=True):
-    """The engines that are to sleep. `level` 1 keeps the weights at hand, 2 drops them too."""
-
-    level: Literal[1, 2] = 1
+    """The engines that are to sleep."""
 
 
 class WakeBody(WorkersBody, kw_only=True):

@@ -171,7 +171,7 @@ class _Workers:
         body = await self._body(exchange, SleepBody)
 
         async def ask(worker: Worker, engine: Engine) -> _Told:
-            return _done(await self._services.running.sleeping.put_to_sleep(worker, engine, FallAsleep(body.level)))
+            return _done(await self._services.running.sleeping.put_to_sleep(worker, engine, FallAsleep()))
 
         await self._respond(exchange, self._chosen(body.workers), ask)
 

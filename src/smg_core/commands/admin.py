@@ -161,8 +161,7 @@ def _weights_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     _upkeep(pause, "pause", lambda args: {"mode": args.mode})
     _upkeep(_of_workers(commands, "resume", "have engines generate again"), "resume", lambda args: {})
     sleep = _of_workers(commands, "sleep", "have engines give their memory free; they get no requests until they wake")
-    sleep.add_argument("--level", type=int, choices=(1, 2), default=1, help="2 drops the weights too (default: 1)")
-    _upkeep(sleep, "sleep", lambda args: {"level": args.level})
+    _upkeep(sleep, "sleep", lambda args: {})
     _upkeep(
         _of_workers(commands, "wake-up", "have engines that sleep wake, and send them requests"),
         "wake_up",

@@ -81,10 +81,8 @@ class UnloadAdapter:
 
 @attrs.frozen
 class FallAsleep:
-    """Give the accelerator's memory free until `WakeUp`, when no request runs any more. `level` 1 keeps the weights at hand, in
-    host memory or where they are; 2 drops them too. The KV cache is lost either way."""
-
-    level: Literal[1, 2] = 1
+    """Give the accelerator's memory free until `WakeUp`, when no request runs any more. The weights stay at hand, in host memory
+    or where they are, so that nothing but waking is needed; the KV cache is lost."""
 
 
 @attrs.frozen

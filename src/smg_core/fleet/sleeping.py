@@ -86,12 +86,18 @@ class Sleeping:
     ) -> str:
         """Return when a worker is awake that a request may be sent to, with what had to be done for that in words. Raises
         NoWorker where it takes too long, and what the engine says that does not wake."""
+        return await self.awake_for(prompted.request.model, exclude, fits)
+
+    async def awake_for(
+        self, model: str, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> str:
+        """The same, of a request for the model of this name."""
         told = []
-        for role in self._roles(prompted.request.model):
-            found = fits(self.registry.ready_of(prompted.request.model, role))
+        for role in self._roles(model):
+            found = fits(self.registry.ready_of(model, role))
             if any(each.name not in exclude for each in found):
                 continue
-            sleepers = [each for each in fits(self._asleep(prompted.request.model, role)) if each.name not in exclude]
+            sleepers = [each for each in fits(self._asleep(model, role)) if each.name not in exclude]
             if sleepers:
                 first = next((each for each in sleepers if each.spec.url in self._waking), sleepers[0])
                 await self._within(self._begin(first))

@@ -32,5 +32,5 @@ def wake_on_demand(services: Services, stack: AsyncExitStack) -> None:
         config.workers, services.registry, services.channel, running.cache_losses.emptied, config.channel.publish_s
     )
     running.sleeping.listen()
-    running.performers.selecting.sleeping = running.sleeping
+    running.performers.selecting.sleeping = running.performers.pooling.sleeping = running.sleeping
     stack.push_async_callback(running.sleeping.close)

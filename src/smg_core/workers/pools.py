@@ -7,7 +7,7 @@ metrics. Below: worker, hooks.
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from smg_core.hooks import PoolSampled
+from smg_core.pool_sample import PoolSampled
 from smg_core.workers.worker import Worker
 
 __all__ = ["PoolHistory"]

@@ -15,12 +15,12 @@ from smg_core.hooks import (
     Moment,
     ProcessSampled,
     RequestFinished,
-    WorkerSampled,
 )
 from smg_core.observability.metrics.exposition import OPENMETRICS, PROMETHEUS, Exposition
 from smg_core.observability.metrics.recording import MetricsRecorder
 from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.table import METRICS
+from smg_core.pool_sample import WorkerSampled
 from smg_core.top.figures import figures_between, read_metrics
 from smg_core.top.screen import top_frame
 

@@ -1,7 +1,7 @@
 """How busy the workers of each model and role are together, as autoscalers are told it."""
 
 from smg_core.engines.loads import Loads, RankLoad
-from smg_core.hooks import PoolSampled
+from smg_core.pool_sample import PoolSampled
 from smg_core.workers.pools import EVERY_S, KEPT, PoolHistory
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerPlace, WorkerRole, WorkerSpec

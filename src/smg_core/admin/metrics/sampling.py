@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from smg_core.hooks import ProcessSampled, WorkerSampled
+from smg_core.hooks import ProcessSampled
 from smg_core.machine.loop_watch import LoopHealth, LoopWatch
 from smg_core.operation.process_table import ProcessTable
+from smg_core.pool_sample import WorkerSampled
 from smg_core.serving.services import Services
 
 __all__ = ["sample", "sampled_beside"]

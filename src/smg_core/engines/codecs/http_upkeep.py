@@ -78,7 +78,7 @@ def _vllm_memory(asked: EngineTask) -> Unary[EngineReply] | None:
         case UnloadAdapter():
             return _call("/v1/unload_lora_adapter", {"lora_name": asked.name})
         case FallAsleep():
-            return _call(f"/sleep?level={asked.level}&mode=wait")
+            return _call("/sleep?level=1&mode=wait")
         case WakeUp():
             return _call("/wake_up")
     return None
@@ -116,10 +116,10 @@ def _sglang_memory(asked: EngineTask) -> Unary[EngineReply] | None:
             return _call("/load_lora_adapter", {"lora_name": asked.name, "lora_path": asked.path, **pinned})
         case UnloadAdapter():
             return _call("/unload_lora_adapter", {"lora_name": asked.name})
-        case FallAsleep():
-            return _call("/release_memory_occupation", {} if asked.level == 2 else {"tags": ["kv_cache"]})
+        case FallAsleep():  # without tags it would give up its weights too, and need not keep a copy of them
+            return _call("/release_memory_occupation", {"tags": ["kv_cache"]})
         case WakeUp():
-            return _call("/resume_memory_occupation", {})
+            return _call("/resume_memory_occupation", {"tags": ["kv_cache"]})
     return None
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from smg_core.hooks import PoolSampled, ProcessSampled
+from smg_core.hooks import ProcessSampled
 from smg_core.observability.metrics.metric import Metric, Readings, label
+from smg_core.pool_sample import PoolSampled
 
 __all__ = ["POOLS"]
 

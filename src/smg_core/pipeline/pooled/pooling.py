@@ -6,7 +6,8 @@ handler in `apis.pooling.inference`. Below: these, routing, workers.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from smg_core.clock import Clock
 from smg_core.errors import SmgError, WorkerGone
@@ -36,12 +37,22 @@ from smg_core.workers.worker import Worker
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
 
-__all__ = ["Pooling"]
+__all__ = ["Pooling", "WakingFor"]
+
+
+class WakingFor(Protocol):
+    """Has engines wake that sleep."""
+
+    async def awake_for(
+        self, model: str, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> str:
+        """Return when a worker of the model is awake, with what had to be done for that in words. Raises SmgError."""
+        ...
 
 
 class Pooling:
     """Does pooled work with the workers of one gateway. `on_outcome` is told how each call ended. `placement` narrows the workers
-    by their labels first, where there are rules for that."""
+    by their labels first, where there are rules for that; `sleeping` has workers woken where none is awake."""
 
     def __init__(
         self,
@@ -58,6 +69,7 @@ class Pooling:
         self._encoding = PoolEncoding(clock, executor)
         self._on_outcome = on_outcome
         self.placement: Placing | None = None
+        self.sleeping: WakingFor | None = None
         self._running: dict[str, set[PoolAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -66,11 +78,23 @@ class Pooling:
         then the input."""
         settings = terms.settings
         check_count(request, settings)
+        if self._registry.any_asleep and self.sleeping is not None:
+            await self._woken(request, model, terms.api, self.sleeping)
         if request.kind == "score":
             self._registry.candidates(model.name)  # raises where nobody is there to judge anything
         request, method = judged(request, model, [each.facts for each in self._registry.of(model.name)], settings)
         items = await self._encoding.items(request, model, settings, trace, method)
         return await Gathering(self, request, model, terms, trace, items, method).run()
+
+    async def _woken(self, request: PoolRequest, model: ServedModel, api: str, sleeping: "WakingFor") -> None:
+        """Return when a worker is awake that such work may be sent to."""
+        placing = self.placement
+        wishes = None if placing is None else placing.wishes(request.caller, model, api, request.headers)
+
+        def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+            return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
+
+        await sleeping.awake_for(model.name, frozenset(), fits)
 
     def pick(
         self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str = ""

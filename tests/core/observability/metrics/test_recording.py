@@ -19,7 +19,6 @@ from smg_core.hooks import (
     RequestStarted,
     ToolCalled,
     WorkerPicked,
-    WorkerSampled,
 )
 from smg_core.observability.metrics.metric import OTHER, Labels, Metric
 from smg_core.observability.metrics.recording import MetricsRecorder, with_tenant
@@ -27,6 +26,7 @@ from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.shapes import SHAPES
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
+from smg_core.pool_sample import WorkerSampled
 
 TABLES = {"own": METRICS, "smg": SMG_METRICS, "own by tenant": with_tenant(METRICS)}
 NAMES = st.sampled_from(["", "a", "b", "ok", "other"])

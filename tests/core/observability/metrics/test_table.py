@@ -16,13 +16,13 @@ from smg_core.hooks import (
     RequestFinished,
     RunEnded,
     ToolCalled,
-    WorkerSampled,
 )
 from smg_core.observability.metrics.metric import Metric
 from smg_core.observability.metrics.recording import MetricsRecorder, with_tenant
 from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
+from smg_core.pool_sample import WorkerSampled
 
 TABLES = {"own": METRICS, "smg": SMG_METRICS}
 EVERY = [(name, metric) for name, table in TABLES.items() for metric in table]
