@@ -36,6 +36,7 @@ def api(request: pytest.FixtureRequest) -> ClientApi:
     return APIS[request.param]
 
 
+@pytest.mark.sampled(per=("house",))
 @pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
 async def test_what_signs_reasoning_is_the_same_in_a_stream_and_in_a_whole_answer(
     house: House, api: ClientApi, case: str
@@ -52,6 +53,7 @@ async def test_what_signs_reasoning_is_the_same_in_a_stream_and_in_a_whole_answe
     assert set(SEAL.findall(streamed.text)) == found
 
 
+@pytest.mark.sampled(per=("house",))
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_without_counts_is_whole(house: House, api: ClientApi, stream: bool) -> None:
     if house.form.content_type != "text/event-stream":
@@ -101,6 +103,7 @@ async def test_an_answer_names_its_role_and_has_counts_from_its_beginning(house:
     assert begun["message"]["usage"].keys() >= {"input_tokens", "output_tokens"}
 
 
+@pytest.mark.sampled(per=("house",))
 async def test_a_refusal_of_the_gateways_own_is_told_as_its_own_and_nothing_is_sent(
     house: House, api: ClientApi
 ) -> None:
@@ -115,6 +118,7 @@ async def test_a_refusal_of_the_gateways_own_is_told_as_its_own_and_nothing_is_s
     assert house.provider.asked == []
 
 
+@pytest.mark.sampled(per=("house",))
 @pytest.mark.parametrize("stream", [False, True])
 async def test_calls_that_a_provider_gave_one_id_can_be_answered_apart(
     house: House, api: ClientApi, stream: bool
