@@ -36,7 +36,7 @@ class Format:
     where the model declines, the provider's filter has cut the answer off. `cut_at`
     is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed;
     `returned` is the field in which it takes plain reasoning back. `documents`: it reads PDF
-    itself."""
+    itself; `schemas`: it is held to a schema."""
 
     kind: str
     model: str
@@ -53,6 +53,7 @@ class Format:
     signs: bool = True
     returned: str = ""
     documents: bool = True
+    schemas: bool = True
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:

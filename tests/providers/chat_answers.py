@@ -58,6 +58,11 @@ _STREAMS = {
     "hidden_tool": chat_stream(*_called(0, "callabc12", "Paris"), stop="tool_calls"),
     "thinking_tool": chat_stream(*_called(0, "callabc12", "Paris"), stop="tool_calls"),
 }
+_REASONED = {
+    "thinking_tool": chat_stream(
+        {"reasoning_content": "Let me see"}, *_called(0, "callabc12", "Paris"), stop="tool_calls"
+    )
+}
 _ERRORS = {
     "rejected": _refused(400, "invalid_value", "messages[0]: bad, says https://internal.example/x"),
     "too_long": _refused(400, "context_length_exceeded", "This model's maximum context length is 8192 tokens"),
@@ -79,7 +84,7 @@ def _format(kind: str, header: tuple[str, str], returned: str = "") -> Format:
     return Format(
         kind,
         MODEL,
-        _STREAMS,
+        _STREAMS | _REASONED if kind == "deepseek" else _STREAMS,
         _ERRORS,
         sse([(None, {"error": {"code": "server_is_overloaded", "message": "busy"}})]),
         _nothing,
@@ -88,7 +93,8 @@ def _format(kind: str, header: tuple[str, str], returned: str = "") -> Format:
         filters=True,
         signs=False,
         returned=returned,
-        documents=kind != "mistral",
+        documents=kind in ("azure", "openrouter"),
+        schemas=kind != "deepseek",
     )
 
 
@@ -96,5 +102,8 @@ CHAT_FORMATS: Mapping[str, Format] = {
     "azure": _format("azure", ("api-key", KEY)),
     "mistral": _format("mistral", ("authorization", f"Bearer {KEY}")),
     "openrouter": _format("openrouter", ("authorization", f"Bearer {KEY}"), "reasoning"),
+    "xai": _format("xai", ("authorization", f"Bearer {KEY}")),
+    "deepseek": _format("deepseek", ("authorization", f"Bearer {KEY}"), "reasoning_content"),
+    "groq": _format("groq", ("authorization", f"Bearer {KEY}")),
 }
-"""The formats of some providers of Chat Completions, by their kinds; the rest deviates from one of these by its profile alone."""
+"""The formats of six providers of Chat Completions, by their kinds; the rest deviates from one of these by its profile alone."""
