@@ -535,6 +535,7 @@ CONSTANTS: dict[str, str] = {
     "wire.model_list._PAGE": FORMAT,
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
+    "apis.realtime.keeping._PAGE": PACE,
     "apis.realtime.relay._ENDED": FORMAT,
     "apis.realtime.relay._LOST": FORMAT,
     "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",
@@ -547,7 +548,6 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"apis.realtime.wire.silero.{name}" for name in ("_AT_MODEL", "_BYTES", "_WINDOW_MS")), MODEL),
     **dict.fromkeys((f"apis.realtime.wire.silero.{name}" for name in ("_FALLS", "_OF_THREE")), HEARING),
     "apis.realtime.wire.silero._AT_ONCE": PACE,
-    "apis.realtime.wire.vad.inline_bytes": PACE,
     "apis.realtime.wire.relayed._LONGEST_EVENT_ID": FORMAT,
     "apis.realtime.wire.relayed._PUT_IN_FRONT": COST,
     **dict.fromkeys(

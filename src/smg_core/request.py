@@ -507,12 +507,11 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     have no place here, `own_fields` those that the API's own provider alone can honour; `headers`, lower-cased, are to route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
-    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of a session,
-    for routing, and `home` the worker of the one before; `caller` and `origin` say who asks and through which API. What is done
-    to the history: `truncation` "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten
-    it. What the answer has: `include` names optional parts (Responses), `verbosity` is its length, `max_tool_calls` bounds hosted
-    calls. `size` of the body is in bytes, `written` the body. `transcription`, `speaking`: what becomes of `messages`; `live`: a
-    response that is passed through."""
+    answers nothing; `deadline_s` is how long the client will wait; `session_key` is of a session, for routing, and `home` the
+    worker of the one before; `caller` asks, through the API `origin`. What is done to the history: `truncation` "auto" drops the
+    oldest turns, `context_edits` and `compact` shorten it. What the answer has: `include` names optional parts, `verbosity` is
+    its length, `max_tool_calls` bounds calls of hosted tools. `size` of the body is in bytes (0: not known), `written` is it.
+    `transcription`, `speaking`: what becomes of what is in `messages`; `live`: the response, where it is passed through."""
 
     id: str
     model: str

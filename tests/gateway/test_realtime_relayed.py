@@ -164,7 +164,7 @@ async def test_a_client_of_the_sdk_holds_a_session_that_is_passed_through(there:
 
     async with passing_to(there.url) as house:
         client = openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key="any")
-        async with client.realtime.connect(model="live") as session:
+        async with client, client.realtime.connect(model="live") as session:
             await session.response.create(response={"instructions": "Speak.", "max_output_tokens": 3})
             async for event in session:
                 if event.type == "response.done":

@@ -75,7 +75,10 @@ class PeerSocket:
 
     async def close(self) -> None:
         """End the session there."""
-        await self._connection.close()
+        try:
+            await self._connection.close()
+        finally:  # also where nobody waits any longer
+            self._connection.transport.abort()
 
     def _gone(self, error: ConnectionClosed) -> WorkerGone:
         closed = error.rcvd

@@ -99,8 +99,7 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
         return SentEvent(head.type, fault=error)
     if head.type != "session.update" or head.session is UNSET:
         return SentEvent(head.type, data, head.event_id)
-    named = session.get("model") if isinstance(session, dict) else None
-    if named is None:
+    if not isinstance(session, dict) or (named := session.get("model")) is None:
         return SentEvent(head.type, data, head.event_id)
     if named != model:
         error = InvalidRequest("The model of a session cannot be changed.", param="session.model", code="invalid_value")

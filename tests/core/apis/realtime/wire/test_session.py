@@ -224,7 +224,7 @@ def test_a_call_is_read_whole_once_it_is_answered() -> None:
         ([call], [("c", "incomplete")]),
         ([call, output], [("c", None), ("o", None)]),
         ([output], []),
-        ([output, call], [("c", None)]),
+        ([output, call], [("c", "incomplete")]),
     ):
         said, ids = read_by_model(items)
         assert [(id, json.loads(text).get("status")) for id, text in zip(ids, said, strict=True)] == expected
