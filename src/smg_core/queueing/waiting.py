@@ -494,7 +494,5 @@ def refusal_error(refusal: QueueRefusal, retry_after: float) -> SmgError:
     if refusal.why == "deadline":
         return DeadlineExceeded("The request's deadline passed before it was its turn.")
     if refusal.why == "tenant":
-        return RateLimited(
-            "As many of your requests wait for this model as may.", retry_after=wait, detail=f"place {refusal.place}"
-        )
-    return Overloaded(_WORDS[refusal.why], retry_after=wait, detail=f"place {refusal.place}")
+        return RateLimited("As many of your requests wait for this model as may.", retry_after=wait)
+    return Overloaded(_WORDS[refusal.why], retry_after=wait)
