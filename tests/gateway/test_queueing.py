@@ -201,21 +201,26 @@ async def test_every_route_that_reaches_an_engine_has_a_place_before_its_model_a
             assert (each.queue.waiting, each.queue.running, each.queue._tokens, each.places) == (0, 0, 0, {})
 
 
-async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_answered_afterwards() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_answered_afterwards(stream: bool) -> None:
     async with over_http(FROZEN, config=config(preempt=True)) as house:
-        first = asyncio.create_task(house.http.post(CHAT, json=body(), headers={"x-smg-priority": "batch"}))
+        asked = house.http.post(CHAT, json=body(stream=stream), headers={"x-smg-priority": "batch"})
+        first = asyncio.create_task(asked)
         await eventually(lambda: house.engine.active)
-        stopped = house.engine.counters.get("aborted", 0)
-        person = asyncio.create_task(house.http.post(CHAT, json=body(), headers={"x-smg-priority": "interactive"}))
-        await eventually(lambda: ("batch", "stopped") in outcomes(house))
-        await eventually(lambda: waiting(house) == 1)
-        assert not first.done()
-        assert stopped == 0
-        person.cancel()
-        await asyncio.gather(person, return_exceptions=True)
-        await eventually(lambda: ("batch", "went") in outcomes(house))
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
+        clockwork = house.engine.clockwork
+        clockwork.timing, clockwork._prefill_free = Timing(), 0.0  # what comes from now on is answered at once
+
+        person = await house.http.post(CHAT, json=body(), headers={"x-smg-priority": "interactive"})
+
+        assert person.status_code == 200
+        answer = await first
+        assert answer.status_code == 200
+        if stream:
+            assert answer.text.count('"finish_reason":"stop"') == 1
+            assert answer.text.endswith("data: [DONE]\n\n")
+        else:
+            assert answer.json()["choices"] == person.json()["choices"]
+        assert [each for each in outcomes(house) if each[0] == "batch"] == [("batch", "stopped"), ("batch", "went")]
         await settled(house)
         assert all(not each.places for each in queues(house)._known.values())
 

@@ -33,7 +33,7 @@ GENERAL_PERMISSIONS: Mapping[str, str] = {
     "explain": "The header x-smg-explain",
     "parser": "The header x-smg-parser",
     "priority": "A priority other than 0. No HTTP API takes one: for requests that are made or changed in Python",
-    "queue.system": "The first band of the queue before a model (docs/queueing.md)",
+    "queue.system": "The first band of the queue before a model",
     "queue.interactive": "The second band of that queue; without it requests are standard",
     "admin.decisions": "Which engine got a request, and why",
     "admin.health": "The health of this gateway and its processes",

@@ -489,12 +489,10 @@ class QueuePlace:
 
 
 def refusal_error(refusal: QueueRefusal, retry_after: float) -> SmgError:
-    """The error of a request that a queue refuses: with its place, and after how long it would be its turn."""
+    """The error of a request that a queue refuses, which says when to come again."""
     wait = retry_after if refusal.wait_s is None else min(_LONGEST_RETRY_S, max(1.0, refusal.wait_s))
     if refusal.why == "deadline":
         return DeadlineExceeded("The request's deadline passed before it was its turn.")
     if refusal.why == "tenant":
-        return RateLimited(
-            "As many of your requests wait for this model as may.", retry_after=wait, detail=f"place {refusal.place}"
-        )
-    return Overloaded(_WORDS[refusal.why], retry_after=wait, detail=f"place {refusal.place}")
+        return RateLimited("As many of your requests wait for this model as may.", retry_after=wait)
+    return Overloaded(_WORDS[refusal.why], retry_after=wait)

@@ -18,6 +18,8 @@ def test_a_user_may_use_every_api_and_nothing_else() -> None:
         "explain",
         "parser",
         "priority",
+        "queue.interactive",
+        "queue.system",
         *(name for name in PERMISSIONS if name.startswith("admin.")),
     }
     assert granted.may_use("any")
