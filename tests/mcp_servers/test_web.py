@@ -18,7 +18,7 @@ from smg_mcp.functions.session import Functions, FunctionSession
 from smg_mcp.records.settings import FetchSettings, McpLimits, SearchSettings, WebSettings
 from smg_mcp.web.fetching import PageRefused
 from smg_mcp.web.page_reading import PageReader
-from smg_mcp.web.reading import decoded, foreign
+from smg_mcp.web.reading import body_text, foreign
 from smg_mcp.web.tools import web_tools
 
 pytestmark = pytest.mark.anyio
@@ -256,10 +256,10 @@ def test_a_page_is_decoded_by_what_it_says_of_itself() -> None:
     body = '<html><head><meta charset="iso-8859-1"><title>é</title></head><body><p>é</p></body></html>'.encode(
         "latin-1"
     )
-    assert "é" in decoded(body, "text/html")
-    assert decoded("é".encode("utf-16"), "text/plain; charset=utf-16") == "é"
-    assert decoded(b"\xff", "text/plain; charset=nonsense") == "\ufffd"
-    assert decoded(b"\xff", "text/plain; charset=base64") == "\ufffd"
+    assert "é" in body_text(body, "text/html")
+    assert body_text("é".encode("utf-16"), "text/plain; charset=utf-16") == "é"
+    assert body_text(b"\xff", "text/plain; charset=nonsense") == "\ufffd"
+    assert body_text(b"\xff", "text/plain; charset=base64") == "\ufffd"
 
 
 @given(st.text(max_size=100))

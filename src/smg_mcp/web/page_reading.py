@@ -13,7 +13,7 @@ import msgspec
 
 from smg_mcp.records.settings import FetchSettings
 from smg_mcp.web.fetching import PageRefused
-from smg_mcp.web.reading import decoded, is_page
+from smg_mcp.web.reading import body_text, is_page
 
 __all__ = ["PageReader"]
 
@@ -34,7 +34,7 @@ class PageReader:
 
     async def read(self, body: bytes, content_type: str) -> tuple[str, str]:
         """The title and the text of what was fetched. Raises PageRefused for a page that cannot be read within the bounds."""
-        text = decoded(body, content_type)
+        text = body_text(body, content_type)
         if not is_page(content_type):
             return "", text
         settings = self._settings

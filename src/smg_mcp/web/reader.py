@@ -82,7 +82,7 @@ def _read(page: str, *, alone: bool) -> dict[str, str]:
     return {"title": title, "text": found or plain.text}
 
 
-def main() -> None:
+def _main() -> None:
     """Read the page of the input."""
     seconds, memory = int(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
@@ -93,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

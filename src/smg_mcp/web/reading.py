@@ -6,7 +6,7 @@ Here is what takes no time; pages are read by `reader`, in a process of its own.
 import re
 from hashlib import sha256
 
-__all__ = ["charset_of", "decoded", "foreign", "is_page", "takes_type"]
+__all__ = ["body_text", "charset_of", "foreign", "is_page", "takes_type"]
 
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = (
@@ -37,7 +37,7 @@ def charset_of(content_type: str, body: bytes) -> str:
     return found.group(1).decode("ascii") if found is not None else "utf-8"
 
 
-def decoded(body: bytes, content_type: str) -> str:
+def body_text(body: bytes, content_type: str) -> str:
     """A body as text; what is no character is replaced."""
     try:
         return body.decode(charset_of(content_type, body), "replace")
