@@ -30,7 +30,7 @@ from smg_mcp.policy.approval import Approval
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
 from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
-from smg_mcp.records.settings import McpServer, McpSettings, WebSettings
+from smg_mcp.records.settings import IN_PROGRAM, McpServer, McpSettings, WebSettings
 from smg_mcp.request_tools import Reachable, RequestTools
 from smg_mcp.sessions.pool import SessionKey, SessionPool, digest_of_credentials
 from smg_mcp.sessions.times import SessionTimes
@@ -44,8 +44,6 @@ __all__ = ["FUNCTIONS", "McpTools"]
 
 FUNCTIONS = "functions"
 """The server whose tools are the functions that a program gives."""
-_HERE = ("python", "web")
-"""The protocols of servers whose tools run in this program."""
 
 _OWN_HEADERS = frozenset(
     {
@@ -91,12 +89,12 @@ class McpTools:
         self._rules = {
             server.name: rules_for_server(server, settings.egress)
             for server in settings.servers
-            if server.protocol not in _HERE and server.protocol != "stdio"
+            if server.protocol not in IN_PROGRAM and server.protocol != "stdio"
         }
         self._functions = {
             server.name: Functions(_functions_of(server, functions), settings.limits)
             for server in settings.servers
-            if server.protocol in _HERE
+            if server.protocol in IN_PROGRAM
         }
         self._request_rules = rules_for_request(settings.egress)
         self._sweeping: asyncio.Task[None] | None = None
@@ -169,7 +167,7 @@ class McpTools:
                 if servers is None:
                     continue
                 raise McpUnknownTool(f"there is no server {name[:80]!r}")
-            if server.protocol in _HERE:
+            if server.protocol in IN_PROGRAM:
                 found.append(self._functions_for(server, tenant, request_id))
                 continue
             sent = _headers_for(server, (credentials or {}).get(name), headers or {}, marks)

@@ -22,6 +22,7 @@ from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig, OidcConfig
+from smg_core.hooks import ToolCalled
 from smg_core.http.settings import ServerConfig
 from smg_core.pipeline.settings import McpConfig
 from smg_core.sealing.shared import shared_sealer
@@ -204,6 +205,14 @@ async def test_what_the_policy_denies_or_asks_about_is_not_offered_and_noted(
     assert tools.ran == ["add 1 1"]
     assert ["notes.write" in line and ": denied" in line for line in caplog.messages if "notes.write" in line] == [True]
     assert ["allowed" in line for line in caplog.messages if "notes.add" in line] == [True]
+
+
+async def test_each_call_is_told_to_the_observer_by_its_server_and_tool(house: House) -> None:
+    house.observer.moments.clear()
+    for arguments in ({"a": 1, "b": 1}, {"a": "x", "b": 1}):
+        await rpc(house, "tools/call", {"name": "functions__add", "arguments": arguments})
+    told = [(each.server, each.tool, each.outcome, each.configured) for each in house.observer.of(ToolCalled)]
+    assert told == [("functions", "add", "ok", True), ("functions", "add", "error", True)]
 
 
 async def test_a_client_that_leaves_cancels_its_call(house: House, tools: ToolServer) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from smg_mcp.records.errors import McpConfigError
-from smg_mcp.records.settings import McpServer, McpSettings, ProxySettings, SearchSettings
+from smg_mcp.records.settings import IN_PROGRAM, McpServer, McpSettings, ProxySettings, SearchSettings
 
 __all__ = ["settings_of"]
 
@@ -60,7 +60,7 @@ def _variable(found: re.Match[str], environment: Mapping[str, str], path: str) -
 
 def _check_server(server: McpServer) -> None:
     place = f"mcp.servers.{server.name}"
-    if server.protocol in ("python", "web"):
+    if server.protocol in IN_PROGRAM:
         _check_here(server, place)
     elif server.functions:
         raise McpConfigError(f"{place}.functions: is of use for the protocol python only")

@@ -10,6 +10,7 @@ import msgspec
 from smg_mcp.records.base import CallVerdict
 
 __all__ = [
+    "IN_PROGRAM",
     "ArgumentMapping",
     "EgressSettings",
     "FetchSettings",
@@ -27,6 +28,9 @@ __all__ = [
     "ToolSettings",
     "WebSettings",
 ]
+
+IN_PROGRAM = ("python", "web")
+"""The protocols of servers whose tools run in this program."""
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
@@ -96,7 +100,8 @@ class SearchSettings(_Record, frozen=True, kw_only=True):
 
 class FetchSettings(_Record, frozen=True, kw_only=True):
     """How pages of the web are read: where they may be (private networks only for the hosts in `private`), how large they may be,
-    and how much of their text a model is given. `robots`: pages that a host's robots.txt closes to programs are not read."""
+    and how much of their text a model is given. Their text is found by a program of its own, within `read_seconds` and
+    `read_memory` bytes. `robots`: pages that a host's robots.txt closes to programs are not read."""
 
     schemes: tuple[Literal["https", "http"], ...] = ("https", "http")
     hosts: tuple[str, ...] | None = None
@@ -108,6 +113,9 @@ class FetchSettings(_Record, frozen=True, kw_only=True):
     characters: _Count = 50_000
     seconds: _Seconds = 20.0
     at_once: _Count = 32
+    read_seconds: _Seconds = 10.0
+    read_memory: _Bytes = 1 << 30
+    read_at_once: _Count = 4
     robots: bool = False
     user_agent: str = "smg-gateway"
 

@@ -3,7 +3,6 @@
 Above: the package's front, which offers them as it offers functions. Below: `fetching`, `reading`, `services`.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Annotated
 
@@ -15,7 +14,8 @@ from smg_mcp.functions.signature import PythonTool
 from smg_mcp.records.base import ToolHints, ToolOutcome, ToolText
 from smg_mcp.records.settings import FetchSettings, SearchSettings, WebSettings
 from smg_mcp.web.fetching import PageFetcher, PageRefused, asked_of_service
-from smg_mcp.web.reading import foreign, page_text
+from smg_mcp.web.page_reading import PageReader
+from smg_mcp.web.reading import foreign
 from smg_mcp.web.services import SERVICES, results_of
 
 __all__ = ["web_tools"]
@@ -66,6 +66,8 @@ def _searching(settings: SearchSettings, transport: Callable[[], httpx.AsyncBase
 
 
 def _fetching(settings: FetchSettings, fetcher: PageFetcher) -> Callable[..., object]:
+    reader = PageReader(settings)
+
     async def fetch(url: Annotated[str, msgspec.Meta(max_length=8192)]) -> ToolOutcome:
         """Reads a page of the web, and gives its text.
 
@@ -74,9 +76,10 @@ def _fetching(settings: FetchSettings, fetcher: PageFetcher) -> Callable[..., ob
         """
         try:
             found = await fetcher.fetch(url)
+            title, text = await reader.read(found.body, found.content_type)
         except PageRefused as error:
             return ToolOutcome((ToolText(f"The page cannot be read: {error}."),), is_error=True)
-        title, text, cut = await asyncio.to_thread(page_text, found.body, found.content_type, settings.characters)
+        text, cut = text[: settings.characters], len(text) > settings.characters
         head = f"{title}\n{found.url}\n" if title else f"{found.url}\n"
         end = f"\n[cut at {settings.characters} characters]" if cut else ""
         return ToolOutcome(
