@@ -194,7 +194,11 @@ class Room:
     def files(self) -> list[Path]:
         """Its modules; settings are declarations, and generated code is none of ours."""
         several = sorted(self.sources.rglob("*.py"))
-        return [each for each in several if each.name not in ("__init__.py", "settings.py") and not each.stem.endswith("_pb2")]
+        return [
+            each
+            for each in several
+            if each.name not in ("__init__.py", "settings.py") and not each.stem.endswith("_pb2")
+        ]
 
     def tests_of(self, file: Path) -> list[str]:
         """What to run for a change of `file`: the tests of its module first."""
