@@ -29,8 +29,8 @@ from smg_simulator.codecs.shared_messages import (
     MORE_CALLS,
     SharedAnswers,
     bootstrap_of,
-    guide_of,
     model_fields,
+    scheduled_fields,
     scheduler_load,
     token_counts,
     write_all_logprobs,
@@ -66,12 +66,8 @@ class SglangServerCodec(SharedAnswers):
         if not got.HasField("tokenized"):
             raise Refused("Tokenized input must be provided")
         return EngineRequest(
-            id=got.request_id,
-            input_ids=TokenIds(got.tokenized.input_ids[:]),
+            **scheduled_fields(got),
             sampling=_sampling(got),
-            stream=got.stream,
-            constraint=guide_of(got.sampling_params),
-            data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             multimodal=_media(got.mm_inputs) if got.HasField("mm_inputs") else None,
             bootstrap=bootstrap_of(got, "disaggregated_params"),
             lora=got.lora_id or None,

@@ -9,6 +9,7 @@ from typing import Any
 from smg_core.engines.base import Bootstrap, EngineLogprob
 from smg_core.engines.constraint import Constraint
 from smg_core.engines.loads import RankLoad
+from smg_core.tokens import TokenIds
 from smg_engine_contract.engines import common_pb2 as common
 from smg_simulator.codecs.base import ChoiceSlice, parse_message
 from smg_simulator.engine.engine import SimulatedModel
@@ -24,6 +25,7 @@ __all__ = [
     "bootstrap_of",
     "guide_of",
     "model_fields",
+    "scheduled_fields",
     "scheduler_load",
     "token_counts",
     "write_all_logprobs",
@@ -129,6 +131,17 @@ class SharedAnswers(GrpcAnswers):
             index, count = batch.part
             message.snapshot.index, message.snapshot.count = index, count
         return bytes(message.SerializeToString())
+
+
+def scheduled_fields(got: Any) -> dict[str, Any]:
+    """What SGLang's and TokenSpeed's requests say of every generation, as `EngineRequest` has it."""
+    return {
+        "id": got.request_id,
+        "input_ids": TokenIds(got.tokenized.input_ids[:]),
+        "stream": got.stream,
+        "constraint": guide_of(got.sampling_params),
+        "data_parallel_rank": got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
+    }
 
 
 def bootstrap_of(got: Any, field: str) -> Bootstrap | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from smg_core.engines.base import Bootstrap, Encoded, EngineRequest
 from smg_core.engines.loads import RankLoad
 from smg_core.request import Sampling
-from smg_core.tokens import TokenIds
 from smg_engine_contract.engines import common_pb2 as common
 from smg_engine_contract.engines import tokenspeed_scheduler_pb2 as pb
 from smg_engine_contract.engines.pool import Struct
@@ -28,8 +27,8 @@ from smg_simulator.codecs.shared_messages import (
     MORE_CALLS,
     SharedAnswers,
     bootstrap_of,
-    guide_of,
     model_fields,
+    scheduled_fields,
     scheduler_load,
     token_counts,
     write_all_logprobs,
@@ -64,12 +63,8 @@ class TokenSpeedServerCodec(SharedAnswers):
             raise Refused("GenerateRequest.tokenized.input_ids is empty")
         encoded = _encoded(got)
         return EngineRequest(
-            id=got.request_id,
-            input_ids=TokenIds(got.tokenized.input_ids[:]),
+            **scheduled_fields(got),
             sampling=_sampling(got),
-            stream=got.stream,
-            constraint=guide_of(got.sampling_params),
-            data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             multimodal=_media(got.mm_inputs, {each.item for each in encoded}) if got.HasField("mm_inputs") else None,
             encoded=encoded,
             bootstrap=bootstrap_of(got, "kv_bootstrap_info"),
