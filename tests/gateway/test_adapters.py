@@ -446,4 +446,3 @@ async def test_the_command_line_loads_and_unloads_adapters(capsys: pytest.Captur
     assert listed == ["poet", "sim"]
     assert (held.name, held.path, held.pinned) == ("poet", "/adapters/poet", True)
     assert unloaded == (1, {"one": 409, "two": 200})
-
