@@ -26,7 +26,6 @@ from smg_core.hooks import (
     RequestFinished,
     RequestStarted,
     WorkerPicked,
-    WorkerSampled,
     fan_out,
 )
 from smg_core.observability.failures import FailureLog
@@ -35,6 +34,7 @@ from smg_core.observability.metrics.exposition import OPENMETRICS, PROMETHEUS, E
 from smg_core.observability.metrics.recording import MetricsRecorder
 from smg_core.observability.metrics.series import SeriesTable
 from smg_core.observability.metrics.table import METRICS
+from smg_core.pool_sample import WorkerSampled
 
 SERIES = 16384
 ROUNDS = 60
