@@ -499,21 +499,11 @@ class SourceSampled(Struct, frozen=True):
     workers: int
 
 
+_OfPrompts = RequestStarted | ReasoningLeftOut | ToldOtherwise | Rendered | MediaLoaded | EncodeDone | WorkerPicked
+_OfCalls = FirstToken | AttemptEnded | FormatViolation | Retrying | FellBack | Hedged | Shadowed
 Moment = (
-    RequestStarted
-    | ReasoningLeftOut
-    | ToldOtherwise
-    | Rendered
-    | MediaLoaded
-    | EncodeDone
-    | WorkerPicked
-    | FirstToken
-    | AttemptEnded
-    | FormatViolation
-    | Retrying
-    | FellBack
-    | Hedged
-    | Shadowed
+    _OfPrompts
+    | _OfCalls
     | Migrating
     | ToolCalled
     | RequestFinished
