@@ -449,21 +449,11 @@ class PluginChanged(Struct, frozen=True):
     outcome: str
 
 
+_OfPrompts = RequestStarted | ReasoningLeftOut | ToldOtherwise | Rendered | MediaLoaded | EncodeDone | WorkerPicked
+_OfCalls = FirstToken | AttemptEnded | FormatViolation | Retrying | FellBack | Hedged | Shadowed
 Moment = (
-    RequestStarted
-    | ReasoningLeftOut
-    | ToldOtherwise
-    | Rendered
-    | MediaLoaded
-    | EncodeDone
-    | WorkerPicked
-    | FirstToken
-    | AttemptEnded
-    | FormatViolation
-    | Retrying
-    | FellBack
-    | Hedged
-    | Shadowed
+    _OfPrompts
+    | _OfCalls
     | Migrating
     | ToolCalled
     | RequestFinished
