@@ -121,6 +121,8 @@ class SharedBoard:
     processes: so all count in the same row, in whatever order they got to know their workers. A row is given to another name once
     no process claims it and its requests have ended."""
 
+    shared = True
+
     def __init__(
         self,
         memory: BoardMemory,

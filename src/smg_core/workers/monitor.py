@@ -194,7 +194,7 @@ class Monitor:
         """Let `engine` be the client of a worker from now on, and watch the worker through it."""
         before, worker.reached = worker.reached, engine
         calls, worker.client_calls = worker.client_calls, ClientCalls()
-        worker.load = None
+        worker.take_load(None)
         self._registry.serve(worker, models)
         watch = self._tasks.pop(worker.name, None)
         if watch is not None:
@@ -345,7 +345,7 @@ class Monitor:
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
                 self._joined(worker, "ok", began)
-                worker.load = None
+                worker.take_load(None)
                 self._registry.serve(worker, models)
                 self._look_at_process(worker, worker.said, began)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
@@ -521,9 +521,9 @@ class Monitor:
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:
-                worker.load = await self._load(worker, engine)
+                worker.take_load(await self._load(worker, engine))
             except SmgError:
-                worker.load = None
+                worker.take_load(None)
             else:
                 if worker.load is None:  # the engine does not report it
                     return

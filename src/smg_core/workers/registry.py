@@ -209,6 +209,7 @@ class Registry:
     def _index(self) -> None:
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         for worker in self._workers.values():
+            worker.forget_record()  # its facts may be others
             if worker.state == "ready":
                 for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)

@@ -6,6 +6,7 @@ the pipeline. Above: registry, monitor, pipeline. Below: engines.base.
 """
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -37,6 +38,7 @@ __all__ = [
     "WorkerRole",
     "WorkerSpec",
     "needs_new_client",
+    "records_of",
 ]
 
 WorkerRole = Literal["regular", "prefill", "decode", "encode"]
@@ -154,6 +156,9 @@ class Board(Protocol):
 
     def states(self, row: int) -> dict[str, int]: ...
 
+    shared: bool
+    """Whether other processes count in it too."""
+
     def add(self, row: int, change: int, tokens: int = 0) -> None:
         """Count `change` requests more, and so many tokens of prompts."""
 
@@ -168,6 +173,8 @@ class Board(Protocol):
 
 class LocalBoard:
     """A board for one process."""
+
+    shared = False
 
     __slots__ = ("_left", "_names", "_rows", "_states", "_tokens", "breakers", "polls", "process")
 
@@ -249,15 +256,18 @@ class WorkerPlace:
         self._worker, self._calls, self._tokens = worker, worker.client_calls, tokens
         self._calls.count += 1
         worker.board.add(worker.row, 1, tokens)
+        worker.kept_record = None
 
     def prompt_read(self) -> None:
         tokens, self._tokens = self._tokens, 0
         if tokens:
             self._worker.board.add(self._worker.row, 0, -tokens)
+            self._worker.kept_record = None
 
     def leave(self) -> None:
         calls, tokens, self._tokens = self._calls, self._tokens, 0
         self._worker.board.add(self._worker.row, -1, -tokens)
+        self._worker.kept_record = None
         self._worker.ended += 1
         calls.count -= 1
         if not calls.count and calls.on_none is not None:
@@ -304,7 +314,8 @@ class Worker:
     from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
     there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks fail, in any
     state. `asleep`: its engine has given its memory free, and gets no requests. `ended` counts the calls of this process that
-    have ended. `since`: when this engine was added, in monotonic seconds."""
+    have ended. `kept_record` is what policies are shown of it, None once that has changed. `since`: when this engine was added,
+    in monotonic seconds."""
 
     spec: WorkerSpec
     row: int
@@ -335,8 +346,8 @@ class Worker:
     name: str = attrs.field(init=False)
     _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _named: tuple[tuple[str, ...], frozenset[str]] = attrs.field(default=((), frozenset()), init=False)
-    _record: CandidateRecord | None = attrs.field(default=None, init=False)
-    _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
+    kept_record: CandidateRecord | None = attrs.field(default=None, init=False)
+    _last_record: CandidateRecord | None = attrs.field(default=None, init=False)  # but for its counts, it holds still
 
     @name.default
     def _label(self) -> str:
@@ -392,11 +403,17 @@ class Worker:
     def weight(self) -> float:
         return self.spec.weight / 2 if self._doubted else self.spec.weight
 
+    def take_load(self, load: Loads | None) -> None:
+        """Take what its engine says of its load now; None: it says nothing."""
+        self.load = load
+        self.forget_record()
+
     def told_of(self, elsewhere: int, *, doubted: bool) -> None:
         """Other gateways have so many requests there, and whether most of them do not reach it: it then has half its weight until
         it is known here how it is."""
         if (elsewhere, doubted) != (self._elsewhere, self._doubted):
-            self._elsewhere, self._doubted, self._record = elsewhere, doubted, None
+            self._elsewhere, self._doubted = elsewhere, doubted
+            self.forget_record()
 
     @property
     def elsewhere(self) -> tuple[int, bool]:
@@ -447,19 +464,19 @@ class Worker:
     @property
     def record(self) -> CandidateRecord:
         """The worker as a routing policy is shown it now: one object as long as nothing of it has changed."""
+        kept = self.kept_record
+        if kept is not None and not self.board.shared:
+            return kept
         in_flight, tokens = self.board.counts(self.row)
-        load, facts = self._record_of
-        kept = self._record
-        if (
-            kept is None
-            or kept.in_flight != in_flight
-            or kept.prefill_tokens != tokens
-            or load is not self.load
-            or facts is not self.facts
-        ):
-            kept = self._record = self._seen(in_flight, tokens)
-            self._record_of = self.load, self.facts
-        return kept
+        last = self._last_record
+        if last is None or last.in_flight != in_flight or last.prefill_tokens != tokens:
+            last = self._last_record = self._seen(in_flight, tokens)
+        self.kept_record = last
+        return last
+
+    def forget_record(self) -> None:
+        """Something that policies are shown of it has changed, other than its counts."""
+        self.kept_record = self._last_record = None
 
     def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
         load = self.load
@@ -483,7 +500,8 @@ class Worker:
 
     def become(self, spec: WorkerSpec) -> None:
         """Be what `spec` says, under the same name. Called by the registry."""
-        self.spec, self._record = spec, None
+        self.spec = spec
+        self.forget_record()
 
     def lost_with(self, began: float, now: float, again_s: float) -> bool:
         """Called when a call that began at `began` has lost the worker: whether the worker was lost with all the calls that it
@@ -507,3 +525,18 @@ class Worker:
             if after != "gone":
                 self.board.tell(self.row, after)
         return changed
+
+
+def records_of(workers: tuple[Worker, ...]) -> tuple[CandidateRecord, ...]:
+    """The workers as a routing policy is shown them now. Nearly all of many are as they were, and cost next to nothing."""
+    if workers and workers[0].board.shared:
+        return tuple([each.record for each in workers])
+    if len(workers) == 1:
+        return (workers[0].record,)
+    found = tuple(map(_KEPT_RECORD, workers))
+    if all(found):
+        return found
+    return tuple([each.record if kept is None else kept for each, kept in zip(workers, found, strict=True)])
+
+
+_KEPT_RECORD = attrgetter("kept_record")

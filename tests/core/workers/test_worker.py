@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.base import EngineFacts
 from smg_core.engines.loads import Loads, RankLoad
 from smg_core.workers.candidate import CandidateRecord
-from smg_core.workers.worker import TRANSITIONS, LocalBoard, Signal, State, Worker, WorkerSpec
+from smg_core.workers.worker import (
+    TRANSITIONS,
+    LocalBoard,
+    Signal,
+    State,
+    Worker,
+    WorkerPlace,
+    WorkerSpec,
+    records_of,
+)
 
 
 def worker(state: State) -> Worker:
@@ -85,14 +93,38 @@ def test_a_weight_is_a_number_with_which_loads_can_be_divided(weight: float) -> 
         WorkerSpec("grpc://a", weight=weight)
 
 
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(("take", "read", "leave", "load")), st.integers(0, 9))))
+def test_what_a_policy_is_shown_of_many_workers_is_how_each_is(changes: list[tuple[int, str, int]]) -> None:
+    board = LocalBoard()
+    workers = tuple(Worker(WorkerSpec(f"grpc://{name}", name=name), board.claim(name), board) for name in "abcdefg")
+    places: dict[int, list[WorkerPlace]] = {}
+    records_of(workers)
+    for at, what, number in changes:
+        if what == "take":
+            places.setdefault(at, []).append(WorkerPlace(workers[at], number))
+        elif what == "load":
+            workers[at].take_load(Loads((RankLoad(0, number, 1),)))
+        elif places.get(at):
+            (places[at][0].prompt_read if what == "read" else places[at].pop().leave)()
+
+        seen = records_of(workers)
+        assert [each.name for each in seen] == list("abcdefg")
+        for worker, record in zip(workers, seen, strict=True):
+            assert record == worker._seen(*board.counts(worker.row))
+            assert records_of((worker,)) == (record,)
+
+
 def test_what_a_policy_is_shown_is_one_object_until_something_of_the_worker_changes() -> None:
     subject = Worker(spec=WorkerSpec("grpc://a", name="a", weight=2.0), row=0, board=LocalBoard())
+    places = [WorkerPlace(subject, 7)]
     changes = [
-        lambda: subject.board.add(0, 1),
-        lambda: subject.board.add(0, 0, 7),
-        lambda: setattr(subject, "load", Loads((RankLoad(0, 3, 2, token_usage=0.5, max_tokens=9), RankLoad(1, 1, 1)))),
-        lambda: setattr(subject, "facts", EngineFacts("vllm", ranks=2)),
-        lambda: setattr(subject, "load", None),
+        lambda: places.append(WorkerPlace(subject, 0)),
+        lambda: places[0].prompt_read(),
+        lambda: places[0].leave(),
+        lambda: subject.told_of(3, doubted=True),
+        lambda: subject.become(WorkerSpec("grpc://a", name="a", weight=4.0)),
+        lambda: subject.take_load(Loads((RankLoad(0, 3, 2, token_usage=0.5, max_tokens=9), RankLoad(1, 1, 1)))),
+        lambda: subject.take_load(None),
     ]
     for change in changes:
         before = subject.record

@@ -7,7 +7,6 @@ fit, routing, workers.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.routing import CandidateRecord, Decisions, Pick, Policies
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker, WorkerRole
+from smg_core.workers.worker import Worker, WorkerRole, records_of
 
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
 
 _APART = DisaggregationConfig()
-
-
-_RECORD = attrgetter("record")
 
 
 class Selecting:
@@ -380,7 +376,7 @@ class Selecting:
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
         ranks_tripped = self._registry.breakers.ranks_tripped
-        seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else map(_RECORD, candidates))
+        seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
         if wishes is not None and wishes.weighed:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
