@@ -182,6 +182,7 @@ Basis = Literal["exact", "approximate", "none"]
 """What a policy knows of a worker's cache: what the engine tells (exact), what was sent there before, or nothing."""
 
 _BASES = get_args(Basis)
+_KNOWN_BASES = frozenset(_BASES)
 _NO_ROWS: tuple[Never, ...] = ()
 _NO_PARTS: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
@@ -230,9 +231,9 @@ class Pick(Struct, frozen=True):
             list(map(float, self.scores))
             list(map(index, self.matched))
             list(map(float, filter(None, self.stale)))
+            return _KNOWN_BASES.issuperset(self.bases)
         except (TypeError, ValueError, OverflowError):
             return False
-        return all(each in _BASES for each in self.bases)
 
 
 def _are_parts(parts: object) -> bool:

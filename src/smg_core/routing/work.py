@@ -64,7 +64,7 @@ class TieBreak:
         enough = min(scores) + self._near * part
         near = [at for at, score in enumerate(scores) if score <= enough]
         if gains and len(near) > 1:
-            best = max(gains[at] for at in near)
+            best = max([gains[at] for at in near])
             near = [at for at in near if gains[at] == best]
         last, seed, chosen = self._last, self._seed, near[0]
         if len(near) > 1:
