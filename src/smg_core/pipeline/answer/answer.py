@@ -544,7 +544,7 @@ class WholeAnswer(Answer):
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state == "open" and events:
-            self._encoder.add(events if self._started else self._opened(events))
+            self._keep(events if self._started else self._opened(events))
         waiter = self._waiter
         if over and waiter is not None:
             self._waiter = None
