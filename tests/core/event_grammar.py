@@ -1,7 +1,7 @@
 """The grammar of events.py as a checker: `check(events)` raises AssertionError with a sentence when a stream breaks it.
 
 The table that plugins are held to says for every event of a choice in which states it may come and which state follows; ids of
-tokens, which plugins do not leave, come in all of them. What is of the whole response
+tokens and a provider's own words, which plugins do not leave, come in all of them. What is of the whole response
 (Started first, Usage and the end last) and how calls are numbered is checked beside it.
 """
 
@@ -20,6 +20,7 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    Verbatim,
 )
 from smg_core.middleware.event_order import OF_CHOICES
 
@@ -28,7 +29,8 @@ __all__ = ["ENDS", "NEXT", "check"]
 CLOSED, FINISHED = "no block is open", "the choice is finished"
 OPEN = {state for following in OF_CHOICES.values() for state in following}
 
-NEXT: dict[type, dict[str, str]] = {**OF_CHOICES, SampledIds: {state: state for state in OPEN}}
+ANYWHERE = (SampledIds, Verbatim)
+NEXT: dict[type, dict[str, str]] = {**OF_CHOICES, **{kind: {state: state for state in OPEN} for kind in ANYWHERE}}
 ENDS = (Done, Failed, Cancelled)
 
 

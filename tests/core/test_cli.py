@@ -34,6 +34,7 @@ OF_A_FORM = {
     "pooling.scoring": "llama=generative",
     "pooling.rerank_labels": "true|false",
     "metrics.path": "/figures",
+    "workers.adapters": "sql=llama:/adapters/sql",
 }
 """Settings whose text must be of a certain form; `|` stands between the values of one that is repeated."""
 

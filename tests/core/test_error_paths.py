@@ -213,6 +213,7 @@ def test_what_is_no_literal_only_passes_on_a_path_that_was_made_elsewhere() -> N
         "item.param",
         "odd.param",
         "items[self._max_items].param",
+        "at",  # of a part whose file is of another kind, in the request's own words
         "fault['param']",  # of a medium, whose decoder keeps it beside the medium
     }
 

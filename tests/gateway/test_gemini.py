@@ -358,8 +358,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         {"contents": [{"parts": [{"fileData": {"fileUri": "files/abc"}}]}]},
-        "contents[0].parts[0].fileData.fileUri",
-        "by address",
+        "contents[0].parts[0]",
+        "No such File",
     ),
     (
         {

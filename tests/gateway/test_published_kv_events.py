@@ -226,7 +226,7 @@ def test_an_address_that_cannot_be_one_stops_the_start_and_names_the_setting(add
 def test_a_worker_that_publishes_is_refused_where_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriber, "find_spec", lambda name: None)
     Reaching(Config()).check(WorkerSpec("grpc://gpu-0:50051"))
-    with pytest.raises(ValueError, match="install the extra 'kv-events'"):
+    with pytest.raises(ValueError, match=r"pip install 'smg-.*\[kv-events\]'"):
         Reaching(Config()).check(WorkerSpec("grpc://gpu-0:50051", kv_events="tcp://gpu-0:5557"))
 
 

@@ -22,7 +22,7 @@ __all__ = ["BoundRequest", "changed_request", "unbound", "weight_of"]
 BoundRequest = Callable[[GenerationRequest, GenerationRequest], None]
 """Raises SmgError where a request, put in the place of another, is over a limit that holds for those of clients."""
 
-_FIXED = ("id", "stream", "background", "caller", "origin", "history", "generate", "compact", "size")
+_FIXED = ("id", "stream", "background", "caller", "origin", "history", "generate", "compact", "size", "live")
 """Fields of a request that say who asks, through which API, and in which form the answer leaves."""
 _WORDS = 100  # characters of an error's message in a reason
 

@@ -58,6 +58,7 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    Verbatim,
 )
 from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
@@ -338,6 +339,7 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
     HostedProgress: ChatStreamEncoder._skip,
     HostedEnd: ChatStreamEncoder._hosted_call,
     OpaqueBlock: ChatStreamEncoder._opaque,
+    Verbatim: ChatStreamEncoder._skip,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
     Done: ChatStreamEncoder._done,

@@ -375,7 +375,9 @@ def test_what_is_done_for_the_operator() -> None:
         assert flush.parse(b"").done
         assert not flush.parse(b'{"success": false, "message": "busy"}').done
         assert codec.upkeep(StartProfile(num_steps=3)) is not None
-        assert codec.upkeep(LoadAdapter("a", "b", "c")) is None
+        loading = codec.upkeep(LoadAdapter("a", "b", "c"))
+        assert loading is not None
+        assert loading.path in ("POST /v1/load_lora_adapter", "POST /load_lora_adapter")
 
 
 # What llama.cpp's server (commit 7e4c0a9) wrote, asked for 32 tokens within the grammar: root ::= "a 😀" "b"

@@ -70,6 +70,7 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    Verbatim,
 )
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object, encode_text
@@ -489,6 +490,9 @@ class ResponseBuilder:
         item["encrypted_content"] = self._seal(self._request, said)
         self._open, self._pending = None, item
 
+    def verbatim(self, event: Verbatim) -> None:
+        """Nothing: no provider's words are told here, and what follows says the same."""
+
     def opaque(self, event: OpaqueBlock) -> None:
         """A compaction that the flow has made before its turn. What engines send by this way the API cannot express."""
         if event.kind == COMPACTION:
@@ -562,6 +566,7 @@ _WRITERS: dict[type, Callable[[ResponseBuilder, Any], None]] = {
     HostedProgress: ResponseBuilder.hosted_progress,
     HostedEnd: ResponseBuilder.hosted_end,
     OpaqueBlock: ResponseBuilder.opaque,
+    Verbatim: ResponseBuilder.verbatim,
     Finished: ResponseBuilder.finished,
     Usage: ResponseBuilder.usage,
     Done: ResponseBuilder.done,
