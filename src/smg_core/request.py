@@ -15,7 +15,7 @@ Above: protocols make it, pipeline and engines read it. Below: `json_types`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -554,7 +554,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     caller: Caller = Caller()
     transcription: Transcription | None = None
     speaking: Speech | None = None
-    live: object | None = None
+    live: Any = None
     written: bytes = b""
     size: int = 0
 

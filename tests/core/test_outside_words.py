@@ -169,7 +169,8 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/grpc/h2/transport.py: target", "engines/http/client.py: self._client.address"),
         *("engines/http/client.py: self.address", "engines/openai/call.py: self._address"),
         *("engines/openai/engine.py: self.address", "engines/openai/engine.py: self.address.as_grpc"),
-        "engines/connections/call_queue.py: self._room",
+        *("engines/connections/call_queue.py: self._room", "engines/realtime/connection.py: address"),
+        "engines/realtime/connection.py: self._name",
     ),
     "the system's words about a connection, or about a file of the settings": (
         *(
@@ -186,6 +187,8 @@ OURS: dict[str, tuple[str, ...]] = {
             "files/folder.py: what",
             "history/sql/sqlite_file.py: name",
             "history/deferred.py: error",
+            "engines/realtime/connection.py: error",
+            "engines/realtime/connection.py: type(error).__name__",
         ),
     ),
     "a number": (
@@ -240,7 +243,7 @@ OURS: dict[str, tuple[str, ...]] = {
         ),
         *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/grpc/h2/stream.py: what"),
         *("history/sql/failures.py: what", "history/sql/group_commit.py: why"),
-        "engines/vendors/bedrock/event_stream.py: why",
+        *("engines/vendors/bedrock/event_stream.py: why", "engines/realtime/connection.py: how"),
     ),
     "a sentence of ours that has known words alone already": (
         *("auth/tokens.py: detail", "engines/http/answer.py: detail", "middleware/chain.py: fault.reason"),

@@ -24,6 +24,7 @@ from tests.gateway.test_discovery import named
 from tests.gateway.test_hedging import late
 from tests.gateway.test_model_choice import member, routed
 from tests.gateway.test_plugins import GUESTS, component, listed
+from tests.gateway.test_queueing import config as one_at_a_time
 from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
 from tests.gateway.test_serve import PACED, QUICK, serving
 from tests.gateway.test_shadowing import shadowing
@@ -31,6 +32,8 @@ from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
 from tests.gateway.test_vision import SHAPES, seeing
 from tests.gateway.tool_server import tool_server
 from tests.gateway.vision_models import image_part, picture, qwen2_vl
+from tests.providers.bedrock_answers import ALL_FORMATS
+from tests.providers.houses import before
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
@@ -112,12 +115,34 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
     moments.append(await two_that_are_one(folder))
     moments += [*await plugins_that_act(folder), *await lost_engines(), *await lost_stores(folder)]
+    moments += [*await one_that_waits_its_turn(), *await told_otherwise()]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
             await house.http.get("/v1/models")
         moments += house.observer.moments
     return list(moments)
+
+
+async def one_that_waits_its_turn() -> list[Moment]:
+    """The moments of two requests for a worker that takes one at a time."""
+    async with in_process(config=one_at_a_time()) as house:
+        answers = await asyncio.gather(house.chat(), house.chat())
+        assert [each.status_code for each in answers] == [200, 200]
+        return list(house.observer.moments)
+
+
+async def told_otherwise() -> list[Moment]:
+    """The moments of a request of which a provider is not told all."""
+    form = next(each for each in ALL_FORMATS.values() if not each.returned)
+    async with before(form) as house:
+        turns = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": "Hello", "reasoning_content": "Hm"},
+        ]
+        asked = {"model": "m", "messages": [*turns, {"role": "user", "content": "And?"}]}
+        assert (await house.http.post(CHAT, json=asked)).status_code == 200
+        return list(house.observer.moments)
 
 
 async def faults() -> list[Moment]:
@@ -271,7 +296,10 @@ async def test_every_declared_metric_is_recorded_by_some_request(everything: lis
     assert sorted(name for name in declared if not any(found[name].values()) and not name.startswith(GAUGES)) == []
 
 
-GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_")
+GAUGES = (
+    *("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_"),
+    *("smg_limits_queue_waiting", "smg_worker_pool_"),
+)
 """What is nothing while nothing is under way, and where no event loop is watched."""
 
 

@@ -7,7 +7,6 @@ its text as JSON. It imports nothing of this package, so that it runs by its pat
 
 import json
 import re
-import resource
 import sys
 from html.parser import HTMLParser
 
@@ -82,11 +81,20 @@ def _read(page: str, *, alone: bool) -> dict[str, str]:
     return {"title": title, "text": found or plain.text}
 
 
+def _bound(seconds: int, memory: int) -> None:
+    """Have the system end this program after so many seconds of CPU, or over so many bytes of memory, where it can."""
+    try:
+        import resource
+    except ImportError:  # Windows: who has started it ends it after its time
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
 def _main() -> None:
     """Read the page of the input."""
     seconds, memory = int(sys.argv[1]), int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    _bound(seconds, memory)
     page = sys.stdin.buffer.read().decode("utf-8", "replace")
     told = _read(page, alone=len(sys.argv) > 3)
     sys.stdout.buffer.write(json.dumps(told).encode("utf-8", "replace"))

@@ -292,6 +292,7 @@ ROWS = {
     "pooling.prefixes": ["query=q: ", "a/b/document=d="],
     "pooling.scoring": ["sim=cosine", "a/b=generative"],
     "proxies.trusted": ["10.0.0.0/8", "::1"],
+    "workers.adapters": ["sql=llama:/adapters/sql", "a=b:c"],
 }
 """Rows of settings that are lists of a form of their own."""
 WHOLE = {
