@@ -19,7 +19,7 @@ from smg_core.request import Caller
 from smg_core.routing import Candidate, Decisions, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
+from smg_core.workers.worker import Worker, WorkerPlace, WorkerRole, WorkerSpec
 
 ACME, GLOBEX = Caller("acme", "reader"), Caller("globex", "reader")
 
@@ -158,14 +158,16 @@ def test_those_that_are_preferred_are_shown_alone_until_they_have_their_spill_mo
     assert one is not None
     assert three is not None
     assert office.shown() == "ac"
-    one.board.add(one.row, 3)
+    for _ in range(3):
+        WorkerPlace(one, 0)
     assert office.shown() == "ac"
-    three.board.add(three.row, 3)
+    for _ in range(3):
+        WorkerPlace(three, 0)
     assert office.shown() == "abcd"
     for name in "bd":
         other = office.registry.get(name)
         assert other is not None
-        other.board.add(other.row, 1)
+        WorkerPlace(other, 0)
     assert office.shown() == "ac"
 
 
