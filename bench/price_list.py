@@ -85,7 +85,9 @@ FEATURES = {
     "64 workers": Feature(engines=64, instructed=False),
     "64 workers, cache-aware": Feature({"SMG_ROUTING_POLICY": "cache_aware"}, engines=64, instructed=False),
     "a response, not stored": Feature(path="/v1/responses", body={**RESPONSES, "store": False}),
-    "a response, stored in memory": Feature(path="/v1/responses", body={**RESPONSES, "store": True}),
+    "a response, stored in memory": Feature(
+        {"SMG_HISTORY_URL": "memory:"}, path="/v1/responses", body={**RESPONSES, "store": True}
+    ),
 }
 """The first is what the others are compared with."""
 
