@@ -906,6 +906,7 @@ DEFAULTS: dict[str, str] = {
     "wire.explain.explanation_header.limit": SET,
     "serving.admission.__init__.pending_bytes": SET,
     "limits.demand.__init__.most": COST,
+    "wire.base.__init__.most": "a seal comes with the end of its block, right behind the piece that waits for it",
     "http.routes.__init__.most_recent": "paths that name a model, of which there are fewer; any other is looked for each time",
     "server.http_protocol.protocol_class.most_connections": SET,
     "server.http_protocol.protocol_class.write_seconds": SET,

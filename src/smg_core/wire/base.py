@@ -117,10 +117,12 @@ class ErrorEncoder(Protocol):
 
 class VerbatimStream:
     """Frames what a provider said, in its order; `written` makes a seal the text that stands in JSON. A piece whose seal is not
-    there yet waits for it, and what comes behind waits too; at the end nothing waits, and what has no seal is empty."""
+    there yet waits for it, and what comes behind waits too; at the end, and where `most` pieces wait, nothing waits, and what has
+    no seal is empty."""
 
-    def __init__(self, written: Callable[[bytes], bytes]) -> None:
+    def __init__(self, written: Callable[[bytes], bytes], most: int = 256) -> None:
         self._written = written
+        self._most = most
         self._waiting: deque[Verbatim] = deque()
         self._seals: deque[bytes] = deque()
 
@@ -132,6 +134,7 @@ class VerbatimStream:
             elif isinstance(event, ReasoningEnd) and event.carried and event.seal is not None:
                 self._seals.append(self._written(event.seal))
         over = bool(events) and isinstance(events[-1], Finished | Done | Failed | Cancelled)
+        over = over or len(self._waiting) > self._most
         frames: list[bytes] = []
         while self._waiting and (over or len(self._waiting[0].pieces) - 1 <= len(self._seals)):
             first = self._waiting.popleft()

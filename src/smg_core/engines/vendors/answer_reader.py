@@ -104,6 +104,7 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         self._limits = limits
         self._model_named: str | None = None  # the client's name of the model, where the provider's words are passed on
         self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
+        self._not_told_bytes = 0  # of it, as many at most as one event may have
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         super().__init__(self._reader.feed)
 
@@ -132,9 +133,12 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         self._event(event, events)
         if self._model_named is not None:
             self._not_told.append(self._verbatim(event, piece, self._model_named))
+            self._not_told_bytes += len(piece)
             if any(not isinstance(each, Started) for each in events[begun:]):  # else another worker may still answer
                 events[begun:begun] = self._not_told
-                self._not_told = []
+                self._not_told, self._not_told_bytes = [], 0
+            elif self._not_told_bytes > self._limits.http_event_bytes:
+                raise EngineGarbled("The provider sent much that says nothing of an answer.")
 
     def _verbatim(self, event: E, data: bytes, model: str) -> Verbatim:
         """What one event says, in the provider's words but for the name of the model, with room for its seals."""
