@@ -19,7 +19,6 @@ from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HTTP2_PREFACE, is_http2
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.http.client import HttpClient
-from smg_core.engines.loads import Loads
 from smg_core.engines.openai.answers import (
     adapters_of,
     error_from_http_status,
@@ -32,7 +31,8 @@ from smg_core.engines.openai.call import HttpAnswerCall
 from smg_core.engines.openai.pooled import PooledWork
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
+from smg_core.engines.unasked import Unasked
+from smg_core.engines.upkeep import Adapter
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
@@ -44,7 +44,7 @@ _CONSTRAINTS = _OPENAI_CONSTRAINTS | {"regex", "grammar", "structural_tag", "cho
 _DEFAULTS = EnginesConfig()
 
 
-class OpenAiEngine:
+class OpenAiEngine(Unasked):
     """Speaks Chat Completions to the server at `url` (`http.address` says how it is written).
 
     `model` is the server's name of the model; "" asks the server, which must then have one only, or one called `preferred`.
@@ -181,21 +181,6 @@ class OpenAiEngine:
         if 400 <= status < 500 and status != 429:
             status = (await self._get(f"{self.address.api}/models", limit)).status
         return 200 <= status < 300
-
-    async def loads(self) -> Loads | None:
-        """None: the API has no such question."""
-        return None
-
-    async def abort(self, request_id: str) -> None:
-        """Nothing: closing the stream of a call is how such a server is told."""
-
-    async def tokenizer(self) -> tuple[bytes, str] | None:
-        """None: the server has it to itself."""
-        return None
-
-    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
-        """None: the API has no such call."""
-        return None
 
     async def adapters(self) -> tuple[Adapter, ...]:
         """The models that it lists as adapters of its own."""

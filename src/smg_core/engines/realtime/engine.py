@@ -16,11 +16,10 @@ from smg_core.engines.connections.target import Tls
 from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import proxy_for
 from smg_core.engines.http.client import HttpClient
-from smg_core.engines.loads import Loads
 from smg_core.engines.realtime.connection import PeerRefused, PeerSocket, connect_peer
 from smg_core.engines.realtime.turn import RelayedTurn
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
+from smg_core.engines.unasked import Unasked
 from smg_core.errors import EngineFailed, UnsupportedParameter
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
@@ -35,7 +34,7 @@ _WELL_S = 60.0
 """How long a server that was found well is not asked again: its questions have limits too."""
 
 
-class RealtimeEngine:
+class RealtimeEngine(Unasked):
     """Opens sessions of `model` at the server at `url`, as the customer whom `signer` proves. `headers` are sent with every
     handshake; `tls` is for https, where the system's certificates do not do; `connect_timeout` is in seconds. `sessions` are
     those of this process that are open now, as whoever holds them says."""
@@ -137,25 +136,6 @@ class RealtimeEngine:
         if well := reply.status < 500 and reply.status not in _UNKNOWN:
             self._well_until = now + _WELL_S
         return well
-
-    async def loads(self) -> Loads | None:
-        """None: such servers do not say."""
-        return None
-
-    async def abort(self, request_id: str) -> None:
-        """Nothing: the session tells the server."""
-
-    async def tokenizer(self) -> tuple[bytes, str] | None:
-        """None: the server has it to itself."""
-        return None
-
-    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
-        """None: there is no such call."""
-        return None
-
-    async def adapters(self) -> tuple[Adapter, ...] | None:
-        """None: there are none."""
-        return None
 
     async def close(self) -> None:
         """Let go of connections that ask how the server is; sessions are closed by those that hold them."""

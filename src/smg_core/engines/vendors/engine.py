@@ -21,12 +21,11 @@ from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import HttpAddress
 from smg_core.engines.http.answer import HttpReceiver, HttpReply
 from smg_core.engines.http.client import HttpClient
-from smg_core.engines.loads import Loads
 from smg_core.engines.openai.asking import AnswerDecoder, Asking
 from smg_core.engines.openai.call import HttpAnswerCall
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
+from smg_core.engines.unasked import Unasked
 from smg_core.engines.vendors.proven_call import ProvenCall, SentCall
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
 from smg_core.errors import EngineFailed, InternalError
@@ -41,7 +40,7 @@ _WELL_S = 60.0
 """How long a provider that was found well is not asked again: its questions have limits too."""
 
 
-class ProviderEngine:
+class ProviderEngine(Unasked):
     """Speaks `wire` to the provider at `url`, as the customer whom `signer` proves. `model` is the provider's name of the model.
     `headers` are sent with every request; `tls` is for https, where the system's certificates do not do; `connect_timeout` in
     seconds is that of `HttpClient`."""
@@ -177,25 +176,6 @@ class ProviderEngine:
         if well:
             self._well_until = now + _WELL_S
         return well
-
-    async def loads(self) -> Loads | None:
-        """None: providers do not say."""
-        return None
-
-    async def abort(self, request_id: str) -> None:
-        """Nothing: closing the stream of a call is how a provider is told."""
-
-    async def tokenizer(self) -> tuple[bytes, str] | None:
-        """None: the provider has it to itself."""
-        return None
-
-    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
-        """None: there is no such call."""
-        return None
-
-    async def adapters(self) -> tuple[Adapter, ...] | None:
-        """None: there are none."""
-        return None
 
     async def close(self) -> None:
         """Let go of all connections; calls in flight end with WorkerGone."""
