@@ -198,7 +198,7 @@ class Stage:
         """The port of a new engine, and its process."""
         port = free_port()
         listen = ["simulate", "--listen", f"127.0.0.1:{port}", *arguments]
-        process = self._start([sys.executable, "-m", "smg_core", *listen], self.folder / f"engine-{port}.log")
+        process = self._start([sys.executable, "-m", "tests.bounded", *listen], self.folder / f"engine-{port}.log")
         wait_for(lambda: _takes_connections(port), "the engine does not start")
         return port, process
 

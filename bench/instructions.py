@@ -52,9 +52,9 @@ APIS = ("chat", "generate_content", "interactions", "messages", "responses", "st
 """APIs by name; "stored" is Responses that are kept in SQLite, "responses" those that are not."""
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
-    "env {seldom} {settings} PYTHONPATH={source} XDG_STATE_HOME={state} "
+    "env {seldom} {settings} PYTHONPATH={source}:{root} XDG_STATE_HOME={state} "
     "valgrind --tool=callgrind --instr-atstart=no --callgrind-out-file={out} --combine-dumps=no "
-    "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
+    "{python} -m tests.bounded serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
     "--policy round_robin --log-level {level}"
 )
 
@@ -202,6 +202,7 @@ def main() -> int:
             }.get(name, ""),
             level=stand.OBSERVED.get(name, ("", "warning"))[1],
             source=Path(source).resolve(),
+            root=stand.HERE.parent,
             state=states[name],
             out=outs[name],
             python=python,

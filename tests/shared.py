@@ -13,6 +13,7 @@ import attrs
 import certifi
 import msgspec
 import pytest
+from tests.bounded import set_defaults
 
 from smg_core.config.config import Config
 from smg_core.tokenizer import loader
@@ -40,8 +41,8 @@ PATIENT = (
     *("media.timeout_s", "media.decode_timeout_s", "media.clip_timeout_s", "media.wait_s", "documents.timeout_s"),
     *("documents.wait_s", "history.timeout_s"),
 )
-"""Settings after whose seconds somebody else is given up, as a busy machine would have it. In tests of whole gateways they are
-`PATIENCE`, unless a test says otherwise: it is about one of them then."""
+"""Settings, and arguments that are none, after whose seconds somebody else is given up, as a busy machine would have it. In tests
+of whole gateways they are `PATIENCE`, unless a test says otherwise: it is about one of them then."""
 _END = b"-----END CERTIFICATE-----\n"
 _loaded: OrderedDict[tuple[Any, ...], HuggingFaceTokenizer] = OrderedDict()
 
@@ -108,19 +109,16 @@ def patience_of(setting: str) -> float:
 
 
 PATIENT_ENVIRONMENT = {f"SMG_{each.replace('.', '_').upper()}": f"{patience_of(each):g}" for each in PATIENT}
-"""The settings of `PATIENT` for gateways in processes of their own."""
+"""Those of `PATIENT` for gateways in processes of their own, which `tests.bounded` starts."""
 
 
 def set_patience(patient: bool) -> None:
     """From now on the settings of `PATIENT` are `PATIENCE` by default, or what the product has, in configurations that code
     makes."""
-    for setting in PATIENT:
-        room, _, name = setting.partition(".")
-        made = _room(room)
-        own = {each.name: each.default for each in attrs.fields(made) if each.default is not attrs.NOTHING}
-        found = dict(zip(own, made.__init__.__defaults__, strict=True))
-        found[name] = patience_of(setting) if patient else own[name]
-        made.__init__.__defaults__ = tuple(found.values())
+    own = {
+        f"{each.name}.{field.name}": field.default for each in attrs.fields(Config) for field in attrs.fields(each.type)
+    }
+    set_defaults({each: patience_of(each) if patient else own[each] for each in PATIENT})
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""Writes docs/configuration.md from the settings themselves, and docs/hardening.md from the checks of `smg-gateway audit`; with
-`--check`, only says whether they are up to date.
+"""Writes docs/configuration.md and docs/arguments.md from the settings themselves, and docs/hardening.md from the checks of
+`smg-gateway audit`; with `--check`, only says whether they are up to date.
 
 python tools/config_docs.py [--check]
 """
@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from smg_core.config import Config, Setting, describe
+from smg_core.config import Config, Setting, describe, describe_arguments
 from smg_core.operation.hardening import BOUNDS, CHECKS, SECRET_FILES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -34,7 +34,8 @@ In the environment, lists are separated by commas, and `1`, `true`, `yes` and `o
 What is not known is refused, with the nearest name: a misspelt setting is never ignored. `smg-gateway config --sources` prints
 what results, and where each value came from.
 
-In Python, the same records are built by hand and keep the same bounds:
+In Python, the same records are built by hand and keep the same bounds. They have further [arguments](arguments.md): bounds that
+no operator was found to have a reason to turn.
 
 ```python test
 from smg_core.config import Config, LimitsConfig, ServerConfig
@@ -65,6 +66,39 @@ def _row(setting: Setting) -> str:
     return f"| {names}<br>{setting.text} | {kind} | {default} | {setting.bound} |\n"
 
 
+ARGUMENTS = """# Arguments
+
+<!-- Written by tools/config_docs.py from each room's module `settings`: `make docs` writes it anew. -->
+
+Beside the [settings](configuration.md), the records of a configuration have arguments with defaults that hold for nearly
+everybody: bounds of what can grow, and pauses. No flag, no variable and no key of a file sets them. In a program of your own:
+
+```python test
+from smg_core.config import Config, EnginesConfig
+
+config = Config(engines=EnginesConfig(message_bytes=128 << 20))
+```
+
+`Gateway(config=config)` and `smg_core.processes.serve.serve(config)` take it. If you run `smg-gateway serve` and need one of them
+as a setting, say so in an issue, with the reason: that is what makes a setting of it.
+"""
+
+
+def arguments() -> str:
+    """The page of the arguments that are no settings."""
+    parts = [ARGUMENTS]
+    section = ""
+    for each in describe_arguments():
+        name, field = each.path.split(".")
+        if name != section:
+            section = name
+            record = type(getattr(Config(), name)).__name__
+            parts.append(f"\n## {record}\n\n| argument | default | bound |\n|---|---|---|\n")
+        default = "none" if each.default is None else f"`{json.dumps(each.default)}`"
+        parts.append(f"| `{field}`<br>{each.text} | {default} | {each.bound} |\n")
+    return "".join(parts)
+
+
 HARDENING = """# Hardening
 
 <!-- Written by tools/config_docs.py from smg_core/operation/hardening.py: `make docs` writes it anew. -->
@@ -93,7 +127,7 @@ def hardening() -> str:
 
 
 def main() -> int:
-    pages = {DOCS / "configuration.md": page(), DOCS / "hardening.md": hardening()}
+    pages = {DOCS / "configuration.md": page(), DOCS / "arguments.md": arguments(), DOCS / "hardening.md": hardening()}
     old = [path for path, wanted in pages.items() if not path.exists() or path.read_text() != wanted]
     if "--check" in sys.argv[1:]:
         for path in old:

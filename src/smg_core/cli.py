@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from smg_core.config.config import Config, Resolved, describe, to_yaml
+from smg_core.config.config import Config, Resolved, describe, in_python_alone, to_yaml
 from smg_core.extras import MissingPackage, missing, with_install_line
 from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
 from smg_core.simulator_package import require_simulator
@@ -270,6 +270,8 @@ def _innermost(command: argparse.ArgumentParser, arguments: Sequence[str]) -> ar
 def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:
     if not unknown.startswith("-"):
         raise ConfigError(f"{unknown}: `{command.prog}` takes no such argument (see `{command.prog} --help`)")
+    if (argument := in_python_alone(unknown.partition("=")[0])) and "--config" in command._option_string_actions:
+        raise ConfigError(f"{unknown.partition('=')[0]}: {argument}")
     flags = [flag for action in command._actions for flag in action.option_strings]
     near = _nearest_flag(unknown, flags, command.prog)
     raise ConfigError(f"{unknown.partition('=')[0]}: no such flag of `{command.prog}`{near}")

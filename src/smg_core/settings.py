@@ -21,6 +21,7 @@ __all__ = [
     "FieldType",
     "Setting",
     "Value",
+    "bound",
     "closest",
     "complaint",
     "from_file",
@@ -88,8 +89,17 @@ def option(
     flag: str | None = None,
     secret: bool = False,
 ) -> T:
-    """A field of a section. `flag` replaces the flag's usual name; a `secret` is never printed."""
-    metadata = {"text": text, "at_least": at_least, "at_most": at_most, "flag": flag, "secret": secret}
+    """A field of a section that operators set. `flag` replaces the flag's usual name; a `secret` is never printed."""
+    metadata = {"text": text, "at_least": at_least, "at_most": at_most, "flag": flag, "secret": secret, "set": True}
+    field: T = attrs.field(default=default, metadata=metadata, validator=_validate, repr=not secret)
+    return field
+
+
+def bound(
+    default: T, text: str, *, at_least: float | None = None, at_most: float | None = None, secret: bool = False
+) -> T:
+    """A field of a section that is an argument in Python alone: no flag, no variable and no key of a file sets it."""
+    metadata = {"text": text, "at_least": at_least, "at_most": at_most, "flag": None, "secret": secret, "set": False}
     field: T = attrs.field(default=default, metadata=metadata, validator=_validate, repr=not secret)
     return field
 

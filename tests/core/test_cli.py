@@ -32,7 +32,6 @@ OF_A_FORM = {
     "timeouts.models": "llama=first_token:300",
     "pooling.prefixes": "query=search: ",
     "pooling.scoring": "llama=generative",
-    "pooling.rerank_labels": "true|false",
     "metrics.path": "/figures",
     "workers.adapters": "sql=llama:/adapters/sql",
 }

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from tests import bounded
+
 from smg_core.cli import main
 
 ROOTS = ("/src/", "/site-packages/", "/lib/python3.11/")
@@ -50,6 +52,6 @@ def counted(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    counted(Path(sys.argv[1]))
-    sys.argv[1:] = sys.argv[2:]
+    counted(Path(bounded.given[0]))
+    sys.argv[1:] = bounded.given[1:]
     main()

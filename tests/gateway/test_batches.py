@@ -679,7 +679,7 @@ async def process(engine: SimulatedEngine, history: str, *arguments: str) -> Asy
     """A gateway of its own process, ready, and its address."""
     settings = ("--history", history, "--worker", engine.target, "--port", "0", "--batches-lease-s", "1")
     running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "smg_core", "serve", *settings, "--batches-poll-s", "0.05", *arguments),
+        *(sys.executable, "-m", "tests.bounded", "serve", *settings, "--batches-poll-s", "0.05", *arguments),
         stderr=asyncio.subprocess.PIPE,
     )
     assert running.stderr is not None

@@ -93,7 +93,7 @@ def test_every_setting_says_whether_it_can_change_live() -> None:
 async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path) -> None:
     async with from_file(tmp_path, BASE) as here:
         told = await here.reload(
-            BASE + "limits: {n: 2}\nrouting: {policy: least_load}\nengines: {question_timeout_s: 9}\n"
+            BASE + "limits: {n: 2}\nrouting: {policy: least_load}\nengines: {http_keep_alive_s: 9}\n"
         )
         refused = await here.http.post(CHAT, json=body(n=3))
         taken = await here.http.post(CHAT, json=body(max_tokens=1))
@@ -102,11 +102,11 @@ async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path
 
     assert told.status_code == 200, told.text
     assert told.json()["changed"] == ["routing.policy", "limits.n"]
-    assert told.json()["needs_restart"] == ["engines.question_timeout_s"]
+    assert told.json()["needs_restart"] == ["engines.http_keep_alive_s"]
     assert (refused.status_code, taken.status_code) == (400, 200)
     assert (shown["limits.n"]["value"], shown["limits.n"]["live"]) == (2, "for new requests")
     assert "limits.n" in shown["limits.n"]["source"]
-    assert shown["engines.question_timeout_s"]["value"] != 9
+    assert shown["engines.http_keep_alive_s"]["value"] != 9
     assert [each["policy"] for each in policies] == ["least_load"]
 
 

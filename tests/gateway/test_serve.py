@@ -61,7 +61,7 @@ class Served:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "smg_core", "serve", *arguments]
+    return [sys.executable, "-m", "tests.bounded", "serve", *arguments]
 
 
 async def start(
@@ -568,17 +568,17 @@ async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() 
 @pytest.mark.full
 async def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
-    file.write_text("model:\n  name: from-file\n  served_names: [alias]\nlimits:\n  n: 7\n  stop: 2\n")
-    arguments = ("--config", str(file), "--limits-stop", "3")
-    env = {"SMG_MODEL_NAME": "from-env", "SMG_LIMITS_STOP": "1"}
+    file.write_text("model:\n  name: from-file\n  served_names: [alias]\nlimits:\n  n: 7\n  body_bytes: 2000\n")
+    arguments = ("--config", str(file), "--limits-body-bytes", "3000")
+    env = {"SMG_MODEL_NAME": "from-env", "SMG_LIMITS_BODY_BYTES": "1000"}
     async with serving(QUICK, *arguments, env=env) as served:
         models = [model["id"] for model in (await served.http.get("/v1/models")).json()["data"]]
         n = (await served.http.post(CHAT, json=body(model="alias", n=8))).json()["error"]["message"]
-        stop = (await served.http.post(CHAT, json=body(model="alias", stop=["a"] * 4))).json()["error"]["message"]
+        large = (await served.http.post(CHAT, json=body("a" * 4000, model="alias"))).json()["error"]["message"]
 
     assert models == ["alias", "from-env"]
     assert "7" in n
-    assert "3" in stop
+    assert "3000" in large
 
 
 async def failed(*arguments: str) -> tuple[int, list[str]]:

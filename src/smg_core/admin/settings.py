@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import bound, option
 
 __all__ = ["AdminConfig"]
 
@@ -30,15 +30,13 @@ class AdminConfig:
         'Hosts that requests at admin.port may name, a name or .suffix; "*" allows all. Without any: the loopback\'s and '
         "admin.host.",
     )
-    body_bytes: int = option(
+    body_bytes: int = bound(
         65536, "Largest body of a request at the admin door, in bytes.", at_least=1024, at_most=1 << 24
     )
-    engine_calls: int = option(
+    engine_calls: int = bound(
         64, "Most engines that are asked at once for requests at the admin door.", at_least=1, at_most=10_000
     )
-    most_listed: int = option(
-        1000, "Most entries that one answer of the admin door lists.", at_least=1, at_most=100_000
-    )
+    most_listed: int = bound(1000, "Most entries that one answer of the admin door lists.", at_least=1, at_most=100_000)
 
     @property
     def is_open(self) -> bool:

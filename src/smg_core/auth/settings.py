@@ -5,7 +5,7 @@ Records of settings: `config` gathers them, with those of the other rooms. Below
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["AuthConfig", "OidcConfig"]
 
@@ -30,13 +30,13 @@ class AuthConfig:
         "Take virtual keys too: the history keeps them, and they are made and revoked while the gateway runs. Several processes "
         "need a history that they share.",
     )
-    key_fresh_s: float = option(
+    key_fresh_s: float = bound(
         0.5,
         "Seconds for which a process remembers a virtual key; after that long, all know that one was revoked.",
         at_least=0,
         at_most=1.0,
     )
-    keys_remembered: int = option(
+    keys_remembered: int = bound(
         10_000, "Virtual keys that a process remembers, those in use last.", at_least=1, at_most=1 << 22
     )
     roles: tuple[str, ...] = option(
@@ -44,25 +44,25 @@ class AuthConfig:
         'Role, as "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL": what its callers may do (docs/identity.md lists the '
         "permissions); may be repeated.",
     )
-    credential_characters: int = option(
+    credential_characters: int = bound(
         16384, "Longest credential that is looked at; a longer one is refused.", at_least=64, at_most=1 << 20
     )
-    failures: int = option(
+    failures: int = bound(
         20,
         "Wrong credentials with one beginning that an address may send within auth.failures_window_s; more get 429.",
         at_least=1,
         at_most=1_000_000,
     )
-    failures_address: int = option(
+    failures_address: int = bound(
         100,
         "Wrong credentials of any kind that an address may send within auth.failures_window_s; more get 429.",
         at_least=1,
         at_most=1_000_000,
     )
-    failures_window_s: float = option(
+    failures_window_s: float = bound(
         60.0, "Seconds for which wrong credentials are counted.", at_least=1, at_most=86400
     )
-    failures_remembered: int = option(
+    failures_remembered: int = bound(
         8192,
         "Addresses, and beginnings of credentials, whose wrong credentials are counted.",
         at_least=16,
@@ -104,10 +104,10 @@ class OidcConfig:
         "Roles of tokens to which oidc.roles gives none; may be repeated. Without oidc.roles_claim: user; with it, such "
         "tokens may do nothing.",
     )
-    leeway_s: float = option(
+    leeway_s: float = bound(
         30.0, "Seconds by which the clocks of issuer and gateway may differ.", at_least=0, at_most=600
     )
-    tokens: int = option(
+    tokens: int = bound(
         10_000, "Verified tokens that a process remembers until they expire.", at_least=1, at_most=10_000_000
     )
     private_hosts: tuple[str, ...] = option(
@@ -118,25 +118,23 @@ class OidcConfig:
     ca_file: str | None = option(
         None, "File with the certificates that the issuer's is verified by, instead of the system's."
     )
-    fresh_s: float = option(
-        600.0, "Seconds after which the issuer's keys are fetched again.", at_least=1, at_most=86400
-    )
-    keep_s: float = option(
+    fresh_s: float = bound(600.0, "Seconds after which the issuer's keys are fetched again.", at_least=1, at_most=86400)
+    keep_s: float = bound(
         86400.0,
         "Seconds for which the issuer's keys are used while newer ones are fetched in vain; after that tokens are refused"
         " with 503.",
         at_least=1,
         at_most=30 * 86400.0,
     )
-    pause_s: float = option(
+    pause_s: float = bound(
         10.0,
         "Least seconds between two fetches of the issuer's keys, however many tokens no known key has signed.",
         at_least=0.1,
         at_most=3600,
     )
-    connect_s: float = option(3.0, "Seconds for a connection to the issuer.", at_least=0.1, at_most=60)
-    fetch_s: float = option(10.0, "Seconds in which the issuer's documents must be there.", at_least=0.1, at_most=120)
-    document_bytes: int = option(
+    connect_s: float = bound(3.0, "Seconds for a connection to the issuer.", at_least=0.1, at_most=60)
+    fetch_s: float = bound(10.0, "Seconds in which the issuer's documents must be there.", at_least=0.1, at_most=120)
+    document_bytes: int = bound(
         256 * 1024, "Longest document of the issuer that is read, in bytes.", at_least=1024, at_most=16 * MIB
     )
-    keys: int = option(100, "Most keys that an issuer may have.", at_least=1, at_most=1000)
+    keys: int = bound(100, "Most keys that an issuer may have.", at_least=1, at_most=1000)

@@ -5,12 +5,15 @@ which reads it defines. `config` gathers them, `check` finds what could never wo
 """
 
 from smg_core.admin.settings import AdminConfig
+from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.channel.settings import ChannelConfig
 from smg_core.config.config import (
     Config,
     Resolved,
     describe,
+    describe_arguments,
+    in_python_alone,
     load_config,
     masked,
     parse_file,
@@ -21,6 +24,7 @@ from smg_core.config.config import (
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
+from smg_core.http.file_settings import FilesConfig
 from smg_core.http.proxies.settings import ProxiesConfig
 from smg_core.http.settings import (
     BatchesConfig,
@@ -30,9 +34,13 @@ from smg_core.http.settings import (
     ResponsesConfig,
     ServerConfig,
 )
+from smg_core.idempotency.settings import IdempotencyConfig
+from smg_core.ledger.settings import LedgerConfig
+from smg_core.mesh.settings import MeshConfig
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
-from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
+from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
+from smg_core.queueing.settings import QueueConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.tls.settings import TlsConfig
@@ -54,17 +62,24 @@ __all__ = [
     "DiscoveryConfig",
     "DocumentsConfig",
     "EnginesConfig",
+    "FilesConfig",
     "HistoryConfig",
+    "IdempotencyConfig",
+    "LedgerConfig",
     "LimitsConfig",
     "McpConfig",
     "MediaConfig",
+    "MeshConfig",
     "MessagesConfig",
     "MetricsConfig",
     "MiddlewareConfig",
     "ModelConfig",
     "ObservabilityConfig",
     "OidcConfig",
+    "PoolingConfig",
     "ProxiesConfig",
+    "QueueConfig",
+    "RealtimeConfig",
     "Resolved",
     "ResponsesConfig",
     "RoutingConfig",
@@ -79,6 +94,8 @@ __all__ = [
     "Value",
     "WorkersConfig",
     "describe",
+    "describe_arguments",
+    "in_python_alone",
     "load_config",
     "masked",
     "parse_file",

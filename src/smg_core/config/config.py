@@ -67,6 +67,8 @@ __all__ = [
     "Config",
     "Resolved",
     "describe",
+    "describe_arguments",
+    "in_python_alone",
     "load_config",
     "masked",
     "parse_file",
@@ -171,10 +173,13 @@ def _inconsistencies(config: Config) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------ reading the records
 
 
-def _settings() -> Iterator[Setting]:
+def _fields(*, settings: bool) -> Iterator[Setting]:
+    """The fields of all sections that are settings, or those that are arguments in Python alone."""
     for section in attrs.fields(Config):
         for field in attrs.fields(section.type) if section.type else ():
             shape, metadata = shape_of(field), field.metadata
+            if metadata["set"] is not settings:
+                continue
             yield Setting(
                 path=f"{section.name}.{field.name}",
                 flag=metadata["flag"] or f"--{section.name}-{field.name}".replace("_", "-"),
@@ -191,7 +196,7 @@ def _settings() -> Iterator[Setting]:
             )
 
 
-_SETTINGS: tuple[Setting, ...] = tuple(_settings())
+_SETTINGS: tuple[Setting, ...] = tuple(_fields(settings=True))
 _BY_PATH = {setting.path: setting for setting in _SETTINGS}
 _BY_ENV = {setting.env: setting for setting in _SETTINGS}
 _SECTIONS = tuple(field.name for field in attrs.fields(Config))
@@ -200,6 +205,21 @@ _SECTIONS = tuple(field.name for field in attrs.fields(Config))
 def describe() -> tuple[Setting, ...]:
     """Every setting, section by section, in the order of `Config`."""
     return _SETTINGS
+
+
+def describe_arguments() -> tuple[Setting, ...]:
+    """Every field of a section that is no setting: an argument of its record for who builds a `Config` in Python."""
+    return tuple(_fields(settings=False))
+
+
+def in_python_alone(name: str) -> str | None:
+    """What to say where `name` is the path, the flag or the variable of a field that only Python sets; None for another name."""
+    for each in describe_arguments():
+        if name in (each.path, each.flag, each.env):
+            section, field = each.path.split(".")
+            record = type(getattr(Config(), section)).__name__
+            return f"no setting; in Python it is an argument, smg_core.config.{record}({field}=...)"
+    return None
 
 
 # ------------------------------------------------------------------------------------------------------- the sources
@@ -223,7 +243,9 @@ def _read_environment(environ: Mapping[str, str], problems: list[str], warnings:
         setting = _BY_ENV.get(name)
         if setting is None:
             meant = _mistyped(name)
-            if meant:
+            if argument := in_python_alone(name):
+                problems.append(f"environment: {name}: {argument}")
+            elif meant:
                 problems.append(f"environment: {name}: no such setting; did you mean {meant}?")
             else:
                 warnings.append(f"environment: {name}: no such setting; it is ignored")
@@ -280,7 +302,9 @@ def _read_section(
     for key, value in body.items():
         setting = _BY_PATH.get(f"{section}.{key}")
         if setting is None:
-            problems.append(f"{name}: {section}.{key}: no such setting{nearest(str(key), known)}")
+            path = f"{section}.{key}"
+            wrong = in_python_alone(path) or f"no such setting{nearest(str(key), known)}"
+            problems.append(f"{name}: {path}: {wrong}")
         else:
             found[setting.path] = _Found(from_file(setting, value), f"{name}: {setting.path}")
 
@@ -336,7 +360,8 @@ def resolve(
     for path, value in (overrides or {}).items():
         setting = _BY_PATH.get(path)
         if setting is None:
-            problems.append(f"flag: {path}: no such setting{nearest(path, tuple(_BY_PATH))}")
+            unknown = in_python_alone(path) or f"no such setting{nearest(path, tuple(_BY_PATH))}"
+            problems.append(f"flag: {path}: {unknown}")
         else:
             found[path] = _Found(from_override(setting, value), f"flag: {setting.flag}")
     sections: dict[str, dict[str, object]] = {name: {} for name in _SECTIONS}

@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["EXTRAS", "HistoryConfig"]
 
@@ -67,20 +67,20 @@ class HistoryConfig:
         at_least=1,
         at_most=CENTURY,
     )
-    records_s: float | None = option(
+    records_s: float | None = bound(
         30 * DAY,
         "Seconds that objects other than responses and conversations are kept that bring no time of their own; null keeps"
         " them.",
         at_least=1,
         at_most=CENTURY,
     )
-    events_s: float = option(
+    events_s: float = bound(
         3600.0,
         "Seconds that the events of a response's stream are kept after the last was written, for clients that resume it.",
         at_least=600,
         at_most=CENTURY,
     )
-    sweep_s: float = option(
+    sweep_s: float = bound(
         60.0,
         "Seconds between two rounds that delete what has expired from the history; 0 deletes nothing.",
         at_least=0,
@@ -95,16 +95,16 @@ class HistoryConfig:
         "Key that contents are encrypted with, as NAME=BASE64 of 32 bytes; the first encrypts, all decrypt; may be repeated.",
         secret=True,
     )
-    chain_links: int = option(
+    chain_links: int = bound(
         1000, "Most responses that one may continue, one after the other.", at_least=1, at_most=100_000
     )
-    chain_bytes: int = option(
+    chain_bytes: int = bound(
         64 * MIB,
         "Most bytes of the responses or of the conversation that a request continues.",
         at_least=MIB,
         at_most=1 << 34,
     )
-    page_bytes: int = option(
+    page_bytes: int = bound(
         16 * MIB,
         "Most bytes of contents that one read of a list in the history loads: its page ends there. One thing that is "
         "larger comes alone.",
@@ -117,24 +117,24 @@ class HistoryConfig:
         at_least=MIB,
         at_most=1 << 40,
     )
-    connections: int = option(4, "Connections of each process that read the history.", at_least=1, at_most=1024)
-    waiting_writes: int = option(
+    connections: int = bound(4, "Connections of each process that read the history.", at_least=1, at_most=1024)
+    waiting_writes: int = bound(
         4096,
         "Writes of each process that wait for the store of the history; over it they fail at once.",
         at_least=1,
         at_most=1 << 20,
     )
-    waiting_bytes: int = option(
+    waiting_bytes: int = bound(
         256 * MIB,
         "Most bytes of contents in the writes of each process that wait for the store of the history; over it they fail "
         "at once. One write that is larger waits alone.",
         at_least=MIB,
         at_most=1 << 40,
     )
-    group: int = option(
+    group: int = bound(
         32, "Most writes that one transaction of the history makes together.", at_least=1, at_most=10_000
     )
-    timeout_s: float = option(
+    timeout_s: float = bound(
         10.0, "Seconds that the store of the history may take for a read, or for writing.", at_least=0.1, at_most=600
     )
     flush: bool = option(

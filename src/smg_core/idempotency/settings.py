@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["IdempotencyConfig"]
 
@@ -22,7 +22,7 @@ class IdempotencyConfig:
         at_least=0,
         at_most=30 * DAY,
     )
-    wait_s: float = option(
+    wait_s: float = bound(
         30.0,
         "Seconds that a request waits for the first one with its Idempotency-Key, which is under way; then it gets 409.",
         at_least=0,
@@ -35,13 +35,13 @@ class IdempotencyConfig:
         at_least=0,
         at_most=3600,
     )
-    answer_bytes: int = option(
+    answer_bytes: int = bound(
         4 * MIB,
         "Largest answer that is kept for its Idempotency-Key, in bytes; who asks again for a larger one gets 409.",
         at_least=1024,
         at_most=1 << 30,
     )
-    pending_bytes: int = option(
+    pending_bytes: int = bound(
         64 * MIB,
         "Memory of a process for answers that are to be kept for their Idempotency-Key and are not over yet, in bytes; over "
         "it they are treated as too large.",

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import bound, option
 
 __all__ = ["LedgerConfig"]
 
@@ -31,7 +31,7 @@ class LedgerConfig:
         "hashed",
         "How users that requests name are written down: as a hash with a secret of the store, as they are, or not at all.",
     )
-    write_s: float = option(
+    write_s: float = bound(
         5.0,
         "Seconds between two writes of what was added up. A process that is killed loses as much at most.",
         at_least=0.01,
@@ -40,12 +40,12 @@ class LedgerConfig:
     kept_s: float | None = option(
         400 * DAY, "Seconds that accounts are kept; null keeps them.", at_least=3600, at_most=36_500 * DAY
     )
-    waiting: int = option(
+    waiting: int = bound(
         20_000,
         "Most accounts that wait in a process to be written, while the store fails; what is beyond them is dropped, and told.",
         at_least=1,
         at_most=10_000_000,
     )
-    timeout_s: float = option(
+    timeout_s: float = bound(
         10.0, "Seconds that the store of the accounts may take, also at the end.", at_least=0.1, at_most=600
     )

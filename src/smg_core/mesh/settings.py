@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["MeshConfig"]
 
@@ -24,7 +24,7 @@ class MeshConfig:
     name: str | None = option(
         None, "This gateway's name in the mesh, which should outlive a restart; null: the host's name and a number."
     )
-    cluster: str = option("smg", "The name of the mesh: gateways with another one do not hear each other.")
+    cluster: str = bound("smg", "The name of the mesh: gateways with another one do not hear each other.")
     url: str | None = option(
         None, "The Valkey or Redis over which gateways know of each other, for kind valkey; null: limits.store."
     )
@@ -49,47 +49,45 @@ class MeshConfig:
         "What limits allow on the smaller side of a split: its share, while the larger side has all (majority), or while "
         "that has its share too (strict).",
     )
-    guard: float = option(
+    guard: float = bound(
         0.05,
         "The part of a limit that all gateways together may admit beyond it between two words, in requests and tokens.",
         at_least=0.0,
         at_most=1.0,
     )
-    period_s: float = option(
+    period_s: float = bound(
         0.1, "Seconds between two looks at what others are to be told of.", at_least=0.01, at_most=60
     )
-    beat_s: float = option(
+    beat_s: float = bound(
         1.0, "Seconds between two words of a gateway of which nothing has changed.", at_least=0.05, at_most=3600
     )
-    sync_s: float = option(
+    sync_s: float = bound(
         5.0, "Seconds between two comparisons of all that is known with one other gateway.", at_least=0.1, at_most=3600
     )
-    suspect_s: float = option(
+    suspect_s: float = bound(
         1.5,
         "Seconds without a word after which a gateway is suspected, for kinds valkey and local.",
         at_least=0.1,
         at_most=3600,
     )
-    dead_s: float = option(
+    dead_s: float = bound(
         4.0,
         "Seconds without a word after which a gateway is gone, for kinds valkey and local.",
         at_least=0.2,
         at_most=3600,
     )
-    remember_s: float = option(
+    remember_s: float = bound(
         3600.0,
         "Seconds for which a gateway that went without a word still counts as one of the whole.",
         at_least=1,
         at_most=7 * 86_400,
     )
-    join_s: float = option(
+    join_s: float = bound(
         2.0, "Seconds that a gateway waits for what the others know, before it takes requests.", at_least=0, at_most=60
     )
-    bytes_s: int = option(
-        MIB, "Bytes that a gateway may tell the others in a second.", at_least=16_384, at_most=1 << 34
-    )
-    entries: int = option(
+    bytes_s: int = bound(MIB, "Bytes that a gateway may tell the others in a second.", at_least=16_384, at_most=1 << 34)
+    entries: int = bound(
         65_536, "Most entries that are known of all gateways; of one at most a quarter.", at_least=64, at_most=1 << 24
     )
-    kept_bytes: int = option(16 * MIB, "Most bytes of what is known of all gateways.", at_least=65_536, at_most=1 << 34)
-    members: int = option(1024, "Most gateways that are known.", at_least=2, at_most=8192)
+    kept_bytes: int = bound(16 * MIB, "Most bytes of what is known of all gateways.", at_least=65_536, at_most=1 << 34)
+    members: int = bound(1024, "Most gateways that are known.", at_least=2, at_most=8192)

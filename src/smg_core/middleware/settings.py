@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["MiddlewareConfig"]
 
@@ -26,20 +26,20 @@ class MiddlewareConfig:
     follow: bool = option(
         True, "Look whether middleware.file or a component has changed, and take the new one without a restart."
     )
-    follow_s: float = option(
+    follow_s: float = bound(
         2.0, "Seconds between two looks whether middleware.file or a component has changed.", at_least=0.1, at_most=3600
     )
-    most: int = option(64, "Plugins at most.", at_least=1, at_most=1024)
-    body_bytes: int = option(
+    most: int = bound(64, "Plugins at most.", at_least=1, at_most=1024)
+    body_bytes: int = bound(
         16 * MIB, "Most bytes of a request's body after a plugin changed it.", at_least=1024, at_most=1 << 30
     )
-    piece_bytes: int = option(
+    piece_bytes: int = bound(
         MIB, "Most bytes of one piece of an answer after a plugin changed it.", at_least=64, at_most=1 << 26
     )
-    component_bytes: int = option(
+    component_bytes: int = bound(
         64 * MIB, "Most bytes of the file of a component that is a plugin.", at_least=1024, at_most=1 << 30
     )
-    compiled: int = option(
+    compiled: int = bound(
         32, "Compiled components of plugins that a process keeps, by their contents.", at_least=1, at_most=1024
     )
     threads: int = option(
@@ -48,12 +48,12 @@ class MiddlewareConfig:
         at_least=1,
         at_most=256,
     )
-    most_threads: int = option(
+    most_threads: int = bound(
         32,
         "Threads of each component at most, in a process: beyond middleware.threads, one for each tenant that has none.",
         at_least=1,
         at_most=1024,
     )
-    header_bytes: int = option(
+    header_bytes: int = bound(
         16384, "Most bytes of the headers that one change of a plugin names and sets.", at_least=64, at_most=MIB
     )

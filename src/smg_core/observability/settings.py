@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import ConfigError, option
+from smg_core.settings import ConfigError, bound, option
 
 __all__ = ["AuditConfig", "MetricsConfig", "ObservabilityConfig", "TracesConfig"]
 
@@ -24,16 +24,16 @@ class ObservabilityConfig:
     )
     log_format: Literal["text", "json"] = option("text", "Log lines for people or for machines.", flag="--log-format")
     request_id_header: str = option("x-request-id", "Header that carries a request's id, in and out.")
-    request_id_characters: int = option(
+    request_id_characters: int = bound(
         128, "Longest id that a client may give its request; a longer one is not taken.", at_least=1, at_most=8192
     )
-    repeat_s: float = option(
+    repeat_s: float = bound(
         60.0,
         "Seconds for which the same failure is only counted in the log after it was written.",
         at_least=0,
         at_most=86400,
     )
-    repeats: int = option(
+    repeats: int = bound(
         1024,
         "Failures that are remembered so that the same one is only counted for observability.repeat_s.",
         at_least=1,
@@ -43,13 +43,13 @@ class ObservabilityConfig:
         False,
         "Write what engines, stores and exceptions say as they say it: it may repeat what a client sent.",
     )
-    access_flush_s: float = option(
+    access_flush_s: float = bound(
         0.1,
         "Seconds for which lines of the access log are gathered, to be written together; a killed process loses them.",
         at_least=0,
         at_most=60,
     )
-    access_bytes: int = option(
+    access_bytes: int = bound(
         1 << 20,
         "Bytes of the log that may wait to be written, a quarter of them kept for lines outside the access log; further ones are "
         "dropped, and counted.",
@@ -62,14 +62,14 @@ class ObservabilityConfig:
         at_least=0,
         at_most=3600,
     )
-    loop_tick_s: float = option(
+    loop_tick_s: float = bound(
         0.1, "Seconds between two looks at how late the event loop runs.", at_least=0.01, at_most=60
     )
     explain: bool = option(
         False,
         "Answer a request's x-smg-explain header with what was done for it: worker, policy, tokens, times. For trusted clients.",
     )
-    explain_characters: int = option(
+    explain_characters: int = bound(
         2048, "Longest x-smg-explain header that an answer has, in characters.", at_least=256, at_most=65536
     )
 
@@ -128,26 +128,26 @@ class MetricsConfig:
         at_least=0,
         at_most=100_000,
     )
-    series: int = option(
+    series: int = bound(
         16384,
         "Series of metrics that one process has; recordings of further ones are dropped, and counted.",
         at_least=256,
         at_most=1 << 20,
     )
-    sample_s: float = option(
+    sample_s: float = bound(
         1.0,
         "Seconds between two looks at what gauges show: requests in flight, workers, connections.",
         at_least=0.05,
         at_most=300,
     )
-    gather_s: float = option(
+    gather_s: float = bound(
         1.0,
         "Seconds for which moments are gathered before the metrics add them up together, which costs less than one by "
         "one.",
         at_least=0.01,
         at_most=60,
     )
-    batch: int = option(
+    batch: int = bound(
         256, "Most moments of one kind that are gathered before the metrics add them up.", at_least=1, at_most=1024
     )
 
@@ -186,10 +186,10 @@ class TracesConfig:
     )
     cert: str | None = option(None, "PEM file of the certificate that the collector of traces is shown.")
     key: str | None = option(None, "PEM file of the private key of traces.cert.")
-    compression: Literal["none", "gzip"] = option(
+    compression: Literal["none", "gzip"] = bound(
         "none", "Compression of the spans that are sent; with none, OTEL_EXPORTER_OTLP_COMPRESSION may say another."
     )
-    timeout_s: float | None = option(
+    timeout_s: float | None = bound(
         None,
         "Seconds for one sending of spans, tries included; without it, the OTEL_EXPORTER_OTLP_* variables say, else 10.",
         at_least=0.1,
@@ -206,30 +206,30 @@ class TracesConfig:
         True,
         "A client's traceparent says which trace its request belongs to, and whether that is recorded. False: only a link.",
     )
-    service_name: str | None = option(
+    service_name: str | None = bound(
         None, "Name of the service in the traces; without it, OTEL_SERVICE_NAME, else smg-gateway."
     )
     content: bool = option(
         False, "Prompts and answers in the spans. They leave the gateway in plain text: mind who reads the traces."
     )
-    content_characters: int = option(
+    content_characters: int = bound(
         4096, "Most characters of a prompt, and of an answer, in a span.", at_least=1, at_most=65536
     )
-    spans: int = option(256, "Most spans of one request.", at_least=8, at_most=65536)
-    queue: int = option(
+    spans: int = bound(256, "Most spans of one request.", at_least=8, at_most=65536)
+    queue: int = bound(
         2048,
         "Requests whose spans wait to be sent; more are dropped, and counted.",
         at_least=1,
         at_most=1 << 20,
     )
-    batch: int = option(512, "Spans that are sent together, as soon as so many wait.", at_least=1, at_most=65536)
-    delay_s: float = option(
+    batch: int = bound(512, "Spans that are sent together, as soon as so many wait.", at_least=1, at_most=65536)
+    delay_s: float = bound(
         2.0,
         "Longest time in seconds that spans wait to be sent while there are fewer than traces.batch.",
         at_least=0.01,
         at_most=300,
     )
-    stop_s: float = option(
+    stop_s: float = bound(
         5.0,
         "Seconds that the gateway waits at its end, at most, for the spans that are not sent yet.",
         at_least=0,

@@ -19,22 +19,7 @@ SECRET_FILES = ("tls.key", "auth.keys_file", "sealing.keys_file", "workers.tls_k
 """The settings that name a file with secrets."""
 OTHERS = 0o077
 """The permissions that a file gives to others than its owner."""
-BOUNDS = (
-    "server.header_bytes",
-    "server.header_lines",
-    "server.header_timeout_s",
-    "server.body_timeout_s",
-    "server.stranger_bytes",
-    "limits.body_bytes",
-    "limits.media_body_bytes",
-    "limits.pending_body_bytes",
-    "limits.json_depth",
-    "limits.json_values",
-    "auth.credential_characters",
-    "auth.failures",
-    "auth.failures_address",
-    "tls.handshake_s",
-)
+BOUNDS = ("server.body_timeout_s", "limits.body_bytes", "limits.media_body_bytes")
 """Bounds on what a client may send before it is refused: a larger value than the default is told."""
 _ALL = "*"
 

@@ -20,92 +20,40 @@ POLICIES = "for new requests; policies forget what they knew of workers"
 JOINS = "for engines that join from then on"
 
 LIVE: Mapping[str, str] = {
-    "auth.keys": NOW,
-    "auth.keys_file": NOW,
+    **{f"auth.{name}": NOW for name in ("keys", "keys_file")},
     "mesh.keys": NOW,
-    "workers.urls": NOW,
-    "workers.prefill_urls": NOW,
-    "workers.decode_urls": NOW,
-    "workers.encode_urls": NOW,
-    "workers.probe_timeout_s": NOW,
-    "workers.probe_failures": JOINS,
-    "workers.probe_successes": JOINS,
-    "workers.join_interval_s": NOW,
-    "workers.health_interval_s": NOW,
-    "workers.identity_probes": NOW,
-    "workers.loads_interval_s": NOW,
-    "workers.migrations": REQUESTS,
-    "workers.migrate_constrained": REQUESTS,
-    "workers.migrate_sampled": REQUESTS,
-    "workers.slow_start_s": NOW,
-    "workers.slow_start_least": NOW,
-    "workers.most_in_flight": REQUESTS,
-    "workers.most_waiting_tokens": REQUESTS,
-    "workers.drain_s": NOW,
     **{
-        f"realtime.{name}": SESSIONS
+        f"workers.{name}": NOW
         for name in (
-            *("session_s", "frame_bytes", "items", "kept_bytes", "responses", "transcriptions", "waiting_bytes"),
-            *("speech_model", "secret_s", "turn_detector"),
-        )
-    },
-    **{f"breaker.{name}": NOW for name in ("failures", "share", "window_s", "open_s", "probes", "rest_most_s")},
-    **{
-        f"timeouts.{name}": REQUESTS
-        for name in (
-            *("first_token_s", "token_s", "request_s", "stream_s", "models", "least_s", "connect_most_s"),
-            *("first_token_most_s", "token_most_s", "request_most_s", "write_most_s"),
+            *("urls", "prefill_urls", "decode_urls", "encode_urls", "probe_timeout_s", "health_interval_s"),
+            *("slow_start_s", "drain_s"),
         )
     },
     **{
-        f"routing.{name}": POLICIES
+        f"workers.{name}": REQUESTS
         for name in (
-            *("policy", "policies", "block_tokens", "block_characters", "index_bytes", "answer_tokens"),
-            *("kv_pressure_tokens", "tie_tokens", "hashed_tokens", "load_factor", "manual_assign", "sessions"),
-            *("session_idle_s", "remembered_workers"),
+            *("migrations", "migrate_constrained", "migrate_sampled", "most_in_flight", "most_waiting_tokens"),
         )
     },
-    **{
-        f"routing.{name}": REQUESTS
-        for name in (
-            *("retries", "retry_s", "retry_most_s", "hedge_after_s", "hedge_percentile", "hedge_tokens"),
-            *("hedge_prompt_tokens", "hedge_share", "hedge_reserve", "hedge_recent"),
-            *("placement", "shadow_at_once", "shadow_s"),
-        )
-    },
-    **{f"pooling.{name}": REQUESTS for name in ("inputs", "tokens", "prefixes", "calls_at_once", "tokens_at_once")},
-    "limits.concurrent_requests": REQUESTS,
-    **{
-        f"limits.{name}": REQUESTS
-        for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers", "warn_at")
-    },
-    **{
-        f"queue.{name}": REQUESTS
-        for name in (
-            *("enabled", "weights", "wait_s", "absent_s", "requests", "bytes", "tenant_share", "preempt"),
-            "strain_bytes",
-        )
-    },
-    "limits.retry_after_s": REQUESTS,
+    **{f"realtime.{name}": SESSIONS for name in ("session_s", "speech_model", "secret_s", "turn_detector")},
+    **{f"breaker.{name}": NOW for name in ("failures", "open_s")},
+    **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
+    **{f"routing.{name}": POLICIES for name in ("policy", "policies", "index_bytes")},
+    **{f"routing.{name}": REQUESTS for name in ("retries", "hedge_after_s", "hedge_percentile", "placement")},
+    "pooling.prefixes": REQUESTS,
     **{
         f"limits.{name}": REQUESTS
         for name in (
-            *("body_bytes", "media_body_bytes", "json_values", "json_depth", "n", "stop", "stop_characters"),
-            *("stop_token_ids", "logit_bias", "choices", "documents", "template_arguments", "metadata"),
-            *("metadata_name_characters", "metadata_characters", "tools", "logprobs", "messages"),
-            "response_buffer_bytes",
+            *("concurrent_requests", "rules", "teams", "cached_weight", "unpriced", "standard_headers"),
+            *("warn_at", "body_bytes", "media_body_bytes", "n"),
         )
     },
-    "model.aliases": REQUESTS,
-    "model.tenant_aliases": REQUESTS,
-    "messages.prefill": REQUESTS,
-    "messages.drop_billing": REQUESTS,
-    "messages.edits": REQUESTS,
-    **{f"mcp.{name}": REQUESTS for name in ("turns", "calls", "at_once", "loop_s")},
+    **{f"queue.{name}": REQUESTS for name in ("enabled", "weights", "wait_s", "requests", "preempt", "strain_bytes")},
+    **{f"model.{name}": REQUESTS for name in ("aliases", "tenant_aliases")},
+    **{f"messages.{name}": REQUESTS for name in ("prefill", "drop_billing")},
+    **{f"mcp.{name}": REQUESTS for name in ("turns", "calls")},
     "observability.log_level": NOW,
     "observability.explain": REQUESTS,
-    "observability.explain_characters": REQUESTS,
-    "observability.request_id_characters": REQUESTS,
 }
 """Path of a setting to when a change of it counts."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from smg_core.settings import ConfigError, option
+from smg_core.settings import ConfigError, bound, option
 
 __all__ = ["DisaggregationConfig", "McpConfig", "PoolingConfig", "StructuredConfig", "TimeoutsConfig"]
 
@@ -67,22 +67,22 @@ class TimeoutsConfig:
         "A time-out of one model, before those of all models, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without "
         "SECONDS there is none (llama=request:); may be repeated.",
     )
-    least_s: float = option(
+    least_s: float = bound(
         0.05, "Least seconds that a request's header may set for any time-out.", at_least=0.001, at_most=3600
     )
-    connect_most_s: float = option(
+    connect_most_s: float = bound(
         60.0, "Most seconds that a request's header x-smg-connect-timeout may set.", at_least=0, at_most=604800
     )
-    first_token_most_s: float = option(
+    first_token_most_s: float = bound(
         3600.0, "Most seconds that a request's header x-smg-first-token-timeout may set.", at_least=0, at_most=604800
     )
-    token_most_s: float = option(
+    token_most_s: float = bound(
         3600.0, "Most seconds that a request's header x-smg-token-timeout may set.", at_least=0, at_most=604800
     )
-    request_most_s: float = option(
+    request_most_s: float = bound(
         86400.0, "Most seconds that a request's header x-smg-request-timeout may set.", at_least=0, at_most=604800
     )
-    write_most_s: float = option(
+    write_most_s: float = bound(
         600.0, "Most seconds that a request's header x-smg-write-timeout may set.", at_least=0, at_most=604800
     )
 
@@ -121,7 +121,7 @@ class DisaggregationConfig:
         "What becomes of a request with media for a model that has encode engines while none of them is ready: fail answers "
         "503, prefill_alone has the prefill engine encode the media too.",
     )
-    encode_s: float = option(
+    encode_s: float = bound(
         10.0,
         "Seconds that an encode engine may take to accept a medium; then another one is tried.",
         at_least=0.05,
@@ -148,14 +148,14 @@ class DisaggregationConfig:
         at_least=0,
         at_most=100,
     )
-    transfer_s: float = option(
+    transfer_s: float = bound(
         30.0,
         "Seconds from the end of the prefill to the first token, in which the cache goes from one engine to the other; then "
         "another pair is tried.",
         at_least=0.05,
         at_most=3600,
     )
-    end_s: float = option(
+    end_s: float = bound(
         1.0,
         "Seconds that a prefill engine may take to say that it is done after the other engine's first token, which is held back "
         "as long.",
@@ -198,22 +198,22 @@ class McpConfig:
         "Whether this gateway is an MCP server itself, at /mcp, with the tools of mcp.config and the program's functions; "
         "sessions: clients may have one, by which they are told of changes and cancel calls.",
     )
-    serve_batch: int = option(
+    serve_batch: int = bound(
         32,
         "Most messages that one body may have at /mcp, in the versions of the protocol that allow several.",
         at_least=1,
         at_most=1000,
     )
-    serve_page: int = option(
+    serve_page: int = bound(
         256, "Tools, resources or prompts of one page of a list at /mcp.", at_least=1, at_most=100_000
     )
-    serve_streams: int = option(
+    serve_streams: int = bound(
         256,
         "Most clients of /mcp that are told of changes at the same time, in one process.",
         at_least=0,
         at_most=100_000,
     )
-    serve_watch_s: float = option(
+    serve_watch_s: float = bound(
         5.0, "Seconds after which a client of /mcp that is told of changes hears of one.", at_least=0.01, at_most=3600
     )
     turns: int = option(
@@ -222,31 +222,31 @@ class McpConfig:
     calls: int = option(
         64, "Most calls of tools in one response, whatever max_tool_calls says.", at_least=1, at_most=10_000
     )
-    at_once: int = option(8, "Calls of tools in one turn that run at the same time.", at_least=1, at_most=1000)
-    loop_s: float | None = option(
+    at_once: int = bound(8, "Calls of tools in one turn that run at the same time.", at_least=1, at_most=1000)
+    loop_s: float | None = bound(
         600.0,
         "Seconds from the beginning of a request after which no further turn begins; null for any.",
         at_least=0.05,
         at_most=604800,
     )
-    servers: int = option(16, "Most servers of tools in one request.", at_least=1, at_most=1000)
-    tools: int = option(
+    servers: int = bound(16, "Most servers of tools in one request.", at_least=1, at_most=1000)
+    tools: int = bound(
         512, "Most tools that the servers of tools may offer to one request.", at_least=1, at_most=100_000
     )
-    search_from: int | None = option(
+    search_from: int | None = bound(
         128,
         "From how many tools on a model is offered a search in place of tools: for the servers with the most of them, as many "
         "as it takes to stay below; null for never.",
         at_least=1,
         at_most=100_000,
     )
-    lists: int = option(
+    lists: int = bound(
         64, "Lists of servers' tools that are kept, one for each server and tenant.", at_least=1, at_most=100_000
     )
-    search_indexes: int = option(
+    search_indexes: int = bound(
         16, "Indexes of tools that are kept, one for each set of tools that was searched.", at_least=1, at_most=10_000
     )
-    progress: int = option(
+    progress: int = bound(
         100,
         "Most notifications of progress that are passed on to the client for one call of a tool.",
         at_least=0,
@@ -258,8 +258,8 @@ class McpConfig:
 class PoolingConfig:
     """Embeddings: what one request may ask for, and how its inputs are spread over engines; see [Embeddings](embeddings.md)."""
 
-    inputs: int = option(2048, "Most inputs of one request.", at_least=1, at_most=1 << 20)
-    tokens: int = option(
+    inputs: int = bound(2048, "Most inputs of one request.", at_least=1, at_most=1 << 20)
+    tokens: int = bound(
         1_000_000, "Most tokens of one request, all of its inputs together.", at_least=1, at_most=1 << 30
     )
     prefixes: tuple[str, ...] = option(
@@ -268,7 +268,7 @@ class PoolingConfig:
         "document, classification, clustering, similarity, question_answering, fact_verification or code_query; "
         "repeatable.",
     )
-    calls_at_once: int = option(
+    calls_at_once: int = bound(
         64, "Most calls that engines work on at the same time for one request.", at_least=1, at_most=65536
     )
     scoring: tuple[str, ...] = option(
@@ -276,24 +276,24 @@ class PoolingConfig:
         "How the models that rerank and score do it where this cannot be seen from their engines, as MODEL=cosine, "
         "MODEL=cross_encoder or MODEL=generative; repeatable.",
     )
-    rerank_task: str = option(
+    rerank_task: str = bound(
         "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
         'Note that the answer can only be "yes" or "no".',
         "What a generative reranker is told in its system message; the words are those of Qwen3-Reranker.",
     )
-    rerank_question: str = option(
+    rerank_question: str = bound(
         "<Instruct>: {instruction}\\n<Query>: {query}\\n<Document>: {document}",
         "What a generative reranker is asked for one document; {instruction}, {query} and {document} are replaced, "
         "and a backslash with n is a line break.",
     )
-    rerank_instruction: str = option(
+    rerank_instruction: str = bound(
         "Given a web search query, retrieve relevant passages that answer the query",
         "What is put for {instruction} in pooling.rerank_question where a request has none.",
     )
-    rerank_labels: tuple[str, ...] = option(
+    rerank_labels: tuple[str, ...] = bound(
         ("yes", "no"), "The two answers of a generative reranker, that for a document which fits first; a token each."
     )
-    label_alternatives: int = option(
+    label_alternatives: int = bound(
         20,
         "Most likely next tokens that an engine is asked for, to find those in them that a request or a reranker asks about; an "
         "engine's own maximum bounds it.",
@@ -303,7 +303,7 @@ class PoolingConfig:
     bare_rerank: bool = option(
         False, "Whether requests in SGLang's form of rerank are answered with a bare list, as SGLang does."
     )
-    tokens_at_once: int = option(
+    tokens_at_once: int = bound(
         65_536,
         "Most tokens that engines work on at the same time for one request; one call may always be under way.",
         at_least=1,

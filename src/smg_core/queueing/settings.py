@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["QueueConfig"]
 
@@ -31,17 +31,17 @@ class QueueConfig:
         at_least=0.01,
         at_most=86_400,
     )
-    absent_s: float = option(
+    absent_s: float = bound(
         120.0,
         "Seconds that a request may wait while no worker of its model is ready.",
         at_least=0,
         at_most=86_400,
     )
     requests: int = option(2000, "Most requests that wait before one model.", at_least=1, at_most=1_000_000)
-    bytes: int = option(
+    bytes: int = bound(
         256 * MIB, "Most bytes of bodies of requests that wait before one model.", at_least=1024, at_most=1 << 40
     )
-    tenant_share: float = option(
+    tenant_share: float = bound(
         0.25,
         "Share of queue.requests and of queue.bytes that the requests of one tenant may have.",
         at_least=0.001,

@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import MIB, ConfigError, option
+from smg_core.settings import MIB, ConfigError, bound, option
 
 __all__ = ["RoutingConfig"]
 
@@ -61,36 +61,36 @@ class RoutingConfig:
         "Rules of which workers requests go to, by the workers' labels: require, prefer, weigh or isolate, then labels, then for "
         "whose requests, as in require zone=eu for tenant=acme; may be repeated.",
     )
-    shadow_at_once: int = option(
+    shadow_at_once: int = bound(
         16,
         "Most copies of requests for routing.shadows under way in each process; further ones are not made.",
         at_least=0,
         at_most=1 << 20,
     )
-    shadow_s: float = option(
+    shadow_s: float = bound(
         120.0, "Seconds after which a copy of a request for routing.shadows is given up.", at_least=0.05, at_most=86_400
     )
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
     )
-    retry_s: float = option(
+    retry_s: float = bound(
         0.05,
         "Seconds before the second retry of a request, doubled for each further one; each waits half to all of it. The "
         "first waits none.",
         at_least=0,
         at_most=600,
     )
-    retry_most_s: float = option(1.0, "Most seconds before a retry of a request.", at_least=0, at_most=600)
-    block_tokens: int = option(
+    retry_most_s: float = bound(1.0, "Most seconds before a retry of a request.", at_least=0, at_most=600)
+    block_tokens: int = bound(
         64, "Tokens of a block, the unit in which prompts are compared that were sent before.", at_least=1, at_most=4096
     )
-    block_characters: int = option(
+    block_characters: int = bound(
         256,
         "Characters of a block, for engines that get text; taken to be as many tokens as a block has.",
         at_least=1,
         at_most=65536,
     )
-    prefix_tokens: int = option(
+    prefix_tokens: int = bound(
         65_536, "Tokens of a prompt, from its start, by which it is compared with others.", at_least=64, at_most=1 << 22
     )
     index_bytes: int = option(
@@ -103,13 +103,13 @@ class RoutingConfig:
     kv_events: bool = option(
         True, "Listen to what engines tell of their KV caches, where a policy uses it (cache_aware)."
     )
-    kv_index_bytes: int = option(
+    kv_index_bytes: int = bound(
         256 * MIB,
         "Most bytes of what the engines of a model and role tell of their KV caches; the rest is known by what was sent.",
         at_least=0,
         at_most=1 << 40,
     )
-    kv_pending_s: float = option(
+    kv_pending_s: float = bound(
         5.0,
         "Seconds, at least, that a prompt which was sent counts as cached before its engine tells of it.",
         at_least=0,
@@ -118,119 +118,119 @@ class RoutingConfig:
     sent_file: str | None = option(
         None, "File in which cache_aware keeps what was sent where, so that it knows it when the gateway starts again."
     )
-    sent_bytes: int = option(
+    sent_bytes: int = bound(
         64 * MIB, "Most bytes of routing.sent_file and the one before it together.", at_least=4096, at_most=1 << 40
     )
-    sent_interval_s: float = option(
+    sent_interval_s: float = bound(
         5.0, "Seconds between two writes of routing.sent_file.", at_least=0.05, at_most=86_400
     )
-    host_cost: float = option(
+    host_cost: float = bound(
         0.1,
         "What it costs to fetch a token's KV cache from host memory, as a share of reading the token.",
         at_least=0,
         at_most=1,
     )
-    disk_cost: float = option(
+    disk_cost: float = bound(
         0.3,
         "What it costs to fetch a token's KV cache from a disk, as a share of reading the token.",
         at_least=0,
         at_most=1,
     )
-    external_cost: float = option(
+    external_cost: float = bound(
         0.3,
         "What it costs to fetch a token's KV cache from a store outside of the engine's host, as a share of reading the "
         "token.",
         at_least=0,
         at_most=1,
     )
-    answer_tokens: int = option(
+    answer_tokens: int = bound(
         128,
         "How many waiting prompt tokens one answer under way weighs as much as, for least_load, manual and bucket.",
         at_least=0,
         at_most=1 << 20,
     )
-    crowd_tokens: int = option(
+    crowd_tokens: int = bound(
         32,
         "What requests at a worker beyond the mean of all weigh for cache_aware, in waiting prompt tokens: this many for as many "
         "more as chance makes often (the root of the mean), and with the square of them.",
         at_least=0,
         at_most=1 << 20,
     )
-    balance_factor: float = option(
+    balance_factor: float = bound(
         1.5,
         "What a worker that has had twice the mean number of requests for routing.balance_s seconds weighs for "
         "cache_aware, in mean lengths of a prompt.",
         at_least=0,
         at_most=1000,
     )
-    balance_s: float = option(
+    balance_s: float = bound(
         20.0, "Seconds over which cache_aware takes the means of workers' requests.", at_least=0, at_most=86_400
     )
-    read_factor: float = option(
+    read_factor: float = bound(
         20.0,
         "How many times more than a waiting prompt token one to be read counts for cache_aware where prompts wait at every "
         "worker; with the square of the share of workers where they do.",
         at_least=0,
         at_most=1000,
     )
-    agreed_factor: float = option(
+    agreed_factor: float = bound(
         2.0,
         "How much of a prompt, as a multiple of it and of the share of requests that come through other gateways, draws it for "
         "cache_aware to the worker that all gateways find for it; 0: nothing.",
         at_least=0,
         at_most=1000,
     )
-    kv_pressure_tokens: int = option(
+    kv_pressure_tokens: int = bound(
         256,
         "How many waiting prompt tokens a KV cache that is half full weighs as much as; one that is nine tenths full weighs nine "
         "times as much.",
         at_least=0,
         at_most=1 << 20,
     )
-    tie_tokens: int = option(
+    tie_tokens: int = bound(
         160,
         "Workers whose scores differ by no more than so many tokens are taken in turn.",
         at_least=0,
         at_most=1 << 20,
     )
-    hashed_tokens: int = option(
+    hashed_tokens: int = bound(
         256, "Tokens from the start of a prompt by which prefix_hash finds its worker.", at_least=1, at_most=1 << 20
     )
-    load_factor: float = option(
+    load_factor: float = bound(
         1.25,
         "How many times the mean load a worker may have before prefix_hash and bucket take another one.",
         at_least=1,
         at_most=1000,
     )
-    manual_assign: Literal["min_load", "min_group", "random"] = option(
+    manual_assign: Literal["min_load", "min_group", "random"] = bound(
         "min_load",
         "Which worker manual gives a new session: the one with the least work, with the fewest sessions, or any.",
     )
-    sessions: int = option(
+    sessions: int = bound(
         100_000,
         "Most sessions that manual keeps; the one used longest ago is forgotten first.",
         at_least=0,
         at_most=1 << 26,
     )
-    session_idle_s: float = option(
+    session_idle_s: float = bound(
         14_400.0, "Seconds without a request after which manual forgets a session.", at_least=0, at_most=1 << 30
     )
-    decisions: int = option(
+    decisions: int = bound(
         1000, "Latest decisions that each process keeps, for whoever asks why; 0: none.", at_least=0, at_most=1 << 20
     )
-    decision_bytes: int = option(
+    decision_bytes: int = bound(
         16 * MIB, "Most bytes of decisions that are kept, with their prompts.", at_least=0, at_most=1 << 40
     )
-    remembered_workers: int = option(
+    remembered_workers: int = bound(
         8192, "Workers of which a policy keeps something, such as when it chose them last.", at_least=1, at_most=1 << 20
     )
-    retry_share: float = option(
+    retry_share: float = bound(
         0.2,
         "Retries that each request of a model adds to those that the model may use, as a share of one.",
         at_least=0,
         at_most=100,
     )
-    retry_reserve: int = option(
+    retry_reserve: int = bound(
         100, "Most retries that a model's requests may save up, and what it begins with.", at_least=0, at_most=1_000_000
     )
 
@@ -248,29 +248,29 @@ class RoutingConfig:
         at_least=0,
         at_most=100,
     )
-    hedge_tokens: int = option(
+    hedge_tokens: int = bound(
         256,
         "Tokens of an answer, at most, that a request may ask for to be short enough for a second engine; one that names "
         "no bound is not short.",
         at_least=1,
         at_most=1 << 20,
     )
-    hedge_prompt_tokens: int = option(
+    hedge_prompt_tokens: int = bound(
         8192,
         "Tokens of the prompt, at most, that a request may have to be short enough for a second engine.",
         at_least=1,
         at_most=1 << 22,
     )
-    hedge_share: float = option(
+    hedge_share: float = bound(
         0.05,
         "Second engines that each short request of a model adds to those that the model may ask (routing.hedge_after_s).",
         at_least=0,
         at_most=1,
     )
-    hedge_reserve: int = option(
+    hedge_reserve: int = bound(
         10, "Most second engines that a model may save up, and what it begins with.", at_least=0, at_most=1_000_000
     )
-    hedge_recent: int = option(
+    hedge_recent: int = bound(
         256,
         "Latest short answers of a model of whose times routing.hedge_percentile is taken.",
         at_least=20,

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["SealingConfig"]
 
@@ -34,6 +34,6 @@ class SealingConfig:
         "the same, to share what the engines have cached. Without it, one is drawn at each start, for all processes of it.",
         secret=True,
     )
-    token_bytes: int = option(
+    token_bytes: int = bound(
         MIB, "Longest sealed content that is opened, in bytes; what is longer is broken.", at_least=256, at_most=1 << 30
     )

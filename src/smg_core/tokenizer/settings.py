@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["TokenizerConfig"]
 
@@ -30,13 +30,13 @@ class TokenizerConfig:
         at_least=0,
         at_most=1 << 40,
     )
-    l1_characters: int = option(
+    l1_characters: int = bound(
         48,
         "Least characters between two places where the cache of beginnings (tokenizer.l1_bytes) cuts a prompt.",
         at_least=1,
         at_most=1 << 20,
     )
-    l1_pieces: int = option(
+    l1_pieces: int = bound(
         1024,
         "Most pieces of a prompt that is cut for the cache of beginnings (tokenizer.l1_bytes); each control token that is"
         " spelled out in a text makes one more.",
@@ -45,28 +45,28 @@ class TokenizerConfig:
     )
     protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
     fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
-    proof_timeout_s: float = option(
+    proof_timeout_s: float = bound(
         120.0,
         "Seconds that the proof that fastokens is equal may take for a large tokenizer; then fastokens is not used.",
         at_least=1,
         at_most=3600,
     )
-    archive_files: int = option(
+    archive_files: int = bound(
         50, "Most files in the archive of a tokenizer that an engine sends.", at_least=1, at_most=65536
     )
-    archive_file_bytes: int = option(
+    archive_file_bytes: int = bound(
         200 * MIB,
         "Largest file in the archive of a tokenizer that an engine sends, unpacked, in bytes.",
         at_least=256,
         at_most=1 << 40,
     )
-    archive_bytes: int = option(
+    archive_bytes: int = bound(
         500 * MIB,
         "Most bytes of all files in the archive of a tokenizer that an engine sends, unpacked.",
         at_least=256,
         at_most=1 << 40,
     )
-    load_threads: int = option(
+    load_threads: int = bound(
         2, "Threads that unpack and look up what models need while their first workers join.", at_least=1, at_most=256
     )
     encode_threads: int = option(

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import ConfigError, option
+from smg_core.settings import ConfigError, bound, option
 
 __all__ = ["BreakerConfig", "WorkersConfig"]
 
@@ -42,8 +42,8 @@ class WorkersConfig:
         "headers and certificates.",
         flag="--workers-file",
     )
-    most: int = option(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
-    most_adapters: int = option(
+    most: int = bound(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
+    most_adapters: int = bound(
         1024, "Most LoRA adapters of one engine that clients may ask for.", at_least=1, at_most=1 << 20
     )
     adapters: tuple[str, ...] = option(
@@ -57,7 +57,7 @@ class WorkersConfig:
         at_least=1,
         at_most=1 << 20,
     )
-    adapter_load_s: float = option(
+    adapter_load_s: float = bound(
         60.0,
         "Seconds that a request waits for its adapter to be loaded; then it is refused, and the load goes on.",
         at_least=0.05,
@@ -89,22 +89,22 @@ class WorkersConfig:
         at_least=0.05,
         at_most=600,
     )
-    probe_failures: int = option(
+    probe_failures: int = bound(
         1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100
     )
-    probe_successes: int = option(
+    probe_successes: int = bound(
         1,
         "Health checks in a row that an engine that was lost must pass before it gets requests again.",
         at_least=1,
         at_most=100,
     )
-    join_interval_s: float = option(
+    join_interval_s: float = bound(
         0.5,
         "Seconds between two tries to reach an engine that has not joined, or that was lost.",
         at_least=0.01,
         at_most=3600,
     )
-    joining_s: float = option(
+    joining_s: float = bound(
         300.0,
         "Seconds that an engine may take to load its model. A request for an unknown model gets 503 for so long after an engine "
         "was added that has not joined, since it may serve that model, then 404; while no engine is ready, always 503.",
@@ -130,14 +130,14 @@ class WorkersConfig:
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )
-    identity_probes: int = option(
+    identity_probes: int = bound(
         12,
         "Health checks over one connection after which an engine is asked again what it serves; over a new connection it "
         "is asked with the first. 1: with each health check.",
         at_least=1,
         at_most=1_000_000,
     )
-    loads_interval_s: float = option(
+    loads_interval_s: float = bound(
         1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
     )
     slow_start_s: float = option(
@@ -147,7 +147,7 @@ class WorkersConfig:
         at_least=0,
         at_most=86_400,
     )
-    slow_start_least: float = option(
+    slow_start_least: float = bound(
         0.1,
         "Share of its requests, of 1, that an engine begins with in workers.slow_start_s.",
         at_least=0.001,
@@ -195,14 +195,14 @@ class BreakerConfig:
         at_least=0,
         at_most=1_000_000,
     )
-    share: float = option(
+    share: float = bound(
         0.5,
         "Share of a worker's calls within breaker.window_s that have to fail, beside the number of breaker.failures, "
         "before it gets no more requests.",
         at_least=0,
         at_most=1,
     )
-    window_s: float = option(
+    window_s: float = bound(
         10.0, "Seconds that a call of a worker counts for its breaker; the window slides.", at_least=0.1, at_most=3600
     )
     open_s: float = option(
@@ -211,20 +211,20 @@ class BreakerConfig:
         at_least=0.05,
         at_most=3600,
     )
-    probes: int = option(
+    probes: int = bound(
         3,
         "Requests that a worker is tried with, after breaker.open_s, in as many seconds again; when so many went well, it"
         " gets all requests again.",
         at_least=1,
         at_most=1000,
     )
-    shared: int = option(
+    shared: int = bound(
         1024,
         "Most workers and ranks with a breaker that is not closed of which all processes know; each process knows its own.",
         at_least=0,
         at_most=1 << 20,
     )
-    rest_most_s: float = option(
+    rest_most_s: float = bound(
         30.0,
         "Most seconds that a worker is left alone that is full and says when to come again.",
         at_least=0,

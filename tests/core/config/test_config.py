@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.config.config import Config, describe, load_config, resolve, to_yaml, without_password
+from smg_core import config
+from smg_core.config.config import Config, describe, describe_arguments, load_config, resolve, to_yaml, without_password
 from smg_core.http.settings import ServerConfig
 from smg_core.settings import ConfigError, Setting, complaint, shape_of
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+
+MOST_SETTINGS = 261
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:
@@ -34,15 +37,15 @@ def test_without_any_source_every_setting_has_its_default() -> None:
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file() -> None:
-    file = "server: {port: 1, backlog: 2, host: file}"
-    environ = {"SMG_SERVER_PORT": "3", "SMG_SERVER_BACKLOG": "4"}
+    file = "server: {port: 1, connections: 2, host: file}"
+    environ = {"SMG_SERVER_PORT": "3", "SMG_SERVER_CONNECTIONS": "4"}
 
     resolved = resolve({"server.port": "5"}, environ, file)
 
-    assert resolved.config.server == ServerConfig(port=5, backlog=4, host="file")
-    assert [resolved.sources[f"server.{name}"] for name in ("port", "backlog", "host", "processes")] == [
+    assert resolved.config.server == ServerConfig(port=5, connections=4, host="file")
+    assert [resolved.sources[f"server.{name}"] for name in ("port", "connections", "host", "processes")] == [
         "flag: --port",
-        "environment: SMG_SERVER_BACKLOG",
+        "environment: SMG_SERVER_CONNECTIONS",
         "config.yaml: server.host",
         "default",
     ]
@@ -203,6 +206,24 @@ def test_an_unknown_path_among_the_flags_is_refused() -> None:
     assert problems({"server.prot": 1}) == ("flag: server.prot: no such setting; did you mean server.port?",)
 
 
+def test_what_only_python_sets_is_refused_everywhere_with_the_record_that_takes_it() -> None:
+    for argument in describe_arguments():
+        section, name = argument.path.split(".")
+        record = type(getattr(Config(), section)).__name__
+        said = f"no setting; in Python it is an argument, smg_core.config.{record}({name}=...)"
+
+        assert problems({argument.path: 1}) == (f"flag: {argument.path}: {said}",)
+        assert problems({}, {argument.env: "1"}) == (f"environment: {argument.env}: {said}",)
+        assert problems({}, {}, f"{section}: {{{name}: 1}}") == (f"config.yaml: {argument.path}: {said}",)
+        assert attrs.fields_dict(getattr(config, record))[name].metadata["text"] == argument.text
+
+
+def test_there_are_few_settings() -> None:
+    """Each is there because an operator has a reason to turn it: where its value depends on the machine, the network, the engines
+    or who the users are. Another one is an argument in Python; a new setting says its reason in its commit."""
+    assert len(describe()) <= MOST_SETTINGS
+
+
 def test_a_record_built_by_hand_keeps_the_same_bounds() -> None:
     with pytest.raises(ConfigError, match=r"ServerConfig.port: 70000 is above 65,535"):
         ServerConfig(port=70_000)
@@ -298,7 +319,6 @@ ROWS = {
 WHOLE = {
     "metrics.path": ["/metrics", "/", "/a/b"],
     "routing.shadows": [(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")],
-    "pooling.rerank_labels": [("yes", "no"), ("1", "0")],
 }
 """Values of settings that must be right as a whole."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["RealtimeConfig"]
 
@@ -22,33 +22,33 @@ class RealtimeConfig:
         at_least=0.01,
         at_most=86400,
     )
-    frame_bytes: int = option(
+    frame_bytes: int = bound(
         24 * MIB,
         "Largest event that a session takes, in bytes; sound is in it as base64. No message on a WebSocket is larger than "
         "responses.socket_frame_bytes.",
         at_least=1024,
         at_most=1 << 31,
     )
-    items: int = option(2000, "Items that the conversation of a session has at most.", at_least=1, at_most=1_000_000)
-    kept_bytes: int = option(
+    items: int = bound(2000, "Items that the conversation of a session has at most.", at_least=1, at_most=1_000_000)
+    kept_bytes: int = bound(
         64 * MIB,
         "Bytes of items, settings and sound that a session holds at most; more is refused by an error event.",
         at_least=4096,
         at_most=1 << 40,
     )
-    responses: int = option(
+    responses: int = bound(
         4,
         "Responses outside of the conversation that are made at once in a session, beside the one within it.",
         at_least=0,
         at_most=1024,
     )
-    transcriptions: int = option(
+    transcriptions: int = bound(
         8,
         "Turns of a session that are written down at once; sound that would be one more is refused.",
         at_least=1,
         at_most=1024,
     )
-    waiting_bytes: int = option(
+    waiting_bytes: int = bound(
         1 * MIB,
         "Bytes that wait for a client before its session reads no more events and its engine is paused.",
         at_least=1024,

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import ConfigError, option
+from smg_core.settings import ConfigError, bound, option
 
 __all__ = ["ProxiesConfig"]
 
@@ -25,7 +25,7 @@ class ProxiesConfig:
         "Header in which trusted proxies name the client: X-Forwarded-For with X-Forwarded-Proto, or Forwarded (RFC "
         "7239). Name only one that they all write: another is passed on as the client sent it.",
     )
-    hops: int = option(
+    hops: int = bound(
         16,
         "Most proxies that a request may have passed; the client is looked for no further.",
         at_least=1,
@@ -34,7 +34,7 @@ class ProxiesConfig:
     protocol: bool = option(
         False, "Connections of trusted proxies begin with a PROXY header, version 1 or 2; one without it is closed."
     )
-    protocol_bytes: int = option(2048, "Longest PROXY header, in bytes.", at_least=232, at_most=65551)
+    protocol_bytes: int = bound(2048, "Longest PROXY header, in bytes.", at_least=232, at_most=65551)
 
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """The networks that are trusted. Raises ConfigError for what is none."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import bound, option
 
 __all__ = ["TlsConfig"]
 
@@ -37,20 +37,20 @@ class TlsConfig:
         "NAME may end with *; may be repeated.",
     )
     minimum: Literal["1.2", "1.3"] = option("1.2", "Oldest version of TLS that is spoken.")
-    reload_s: float = option(
+    reload_s: float = bound(
         10.0,
         "Seconds between two looks at the files of certificates, keys and revocation lists; changed ones count for new "
         "connections.",
         at_least=0.1,
         at_most=86400,
     )
-    handshake_s: float = option(
+    handshake_s: float = bound(
         10.0,
         "Seconds that a connection may take for its TLS handshake, with the PROXY header before it.",
         at_least=0.1,
         at_most=600,
     )
-    handshakes: int = option(
+    handshakes: int = bound(
         512,
         "Handshakes of a process that may be unfinished at once; for a further one the oldest is ended.",
         at_least=1,
