@@ -876,7 +876,7 @@ CONSTANTS |= {
     "retrieval.index._TAKEN_OUT": PACE,
     "retrieval.index._VERSION": SIGN,
     "retrieval.index._WAIT_S": "far above what a process takes to write some chunks, which another waits for",
-    "retrieval.index_search._BUDGET": "how many chunks are weighed by the more frequent words of a query; the rarest counts always",
+    "retrieval.index_search._BUDGET": "how many chunks are weighed by the more frequent words of a query; the rarest always is",
     "retrieval.index_search._COUNTED": COST,
     "retrieval.indexes._OPEN": COST,
     "retrieval.nearest.SLAB": PACE,

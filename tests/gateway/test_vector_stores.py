@@ -12,12 +12,15 @@ import openai
 import pytest
 from msgspec.structs import replace
 from tests.gateway.conftest import House, over_http
+from tests.gateway.test_batches import process
 from tests.pdf_files import bomb, pdf
 from tests.shared import PATIENCE
 
 from smg_core import Config
+from smg_core.apis.rows import PERMISSIONS
 from smg_core.auth.base import Head
 from smg_core.config import ConfigError
+from smg_core.config.check import check
 from smg_core.history.settings import HistoryConfig
 from smg_core.request import Caller
 from smg_core.retrieval.filters import read_filter
@@ -26,6 +29,7 @@ from smg_core.vector_stores.settings import VectorStoresConfig
 from smg_core.vector_stores.work import VectorStoreWork
 from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
+from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -385,7 +389,7 @@ async def test_where_words_would_lie_open_beside_a_sealed_history_stores_are_ref
 @pytest.mark.parametrize("url", ["postgresql://host/db", "redis://host/0"])
 def test_a_model_for_vectors_with_a_history_elsewhere_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ConfigError, match=r"vector_stores\.model: vector stores need a history in SQLite"):
-        Config(vector_stores=VectorStoresConfig(model="m"), history=HistoryConfig(url=url))
+        check(Config(vector_stores=VectorStoresConfig(model="m"), history=HistoryConfig(url=url)), PERMISSIONS)
 
 
 async def test_tools_search_several_stores_by_the_seam(house: House) -> None:
@@ -406,3 +410,39 @@ async def test_tools_search_several_stores_by_the_seam(house: House) -> None:
         assert (piece.start, piece.end) == (0, len(piece.text))
         with pytest.raises(StoreUnknown, match="No such vector store: 'vs_none'"):
             await work.search(Caller("seam"), ["vs_none"], ["lamp"])
+
+
+@pytest.mark.full
+async def test_after_kill_9_every_file_is_indexed_and_none_is_found_twice(tmp_path: Path) -> None:
+    """Of some files that are long, so that the process is killed amid one."""
+    history, count = f"sqlite:///{tmp_path}/h.db", 6
+    async with SimulatedEngine(VECTORS) as engine:
+        bounds = ("--vector-stores-model", "sim", "--vector-stores-at-once", "2")
+        async with process(engine, history, *bounds) as (running, url):
+            async with openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client:
+                store = (await client.vector_stores.create()).id
+                ids = [await filed(client, _story(number)) for number in range(count)]
+                batch = await client.vector_stores.file_batches.create(store, file_ids=ids)
+                while not (await client.vector_stores.retrieve(store)).file_counts.completed:
+                    await asyncio.sleep(0.02)
+            running.kill()
+            await running.wait()
+        async with (
+            process(engine, history, *bounds) as (_, url),
+            openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client,
+        ):
+            before = await client.vector_stores.file_batches.retrieve(batch.id, vector_store_id=store)
+            done = await client.vector_stores.file_batches.poll(batch.id, vector_store_id=store, poll_interval_ms=50)
+            found = await client.vector_stores.search(store, query="chapter number0", max_num_results=50)
+            whole = [each async for each in client.vector_stores.files.list(store)]
+    assert before.file_counts.in_progress, "nothing was left to do; are the texts too short?"
+    assert (done.file_counts.completed, done.file_counts.total) == (count, count)
+    assert len({each.usage_bytes for each in whole}) == 1
+    places = [(each.file_id, each.content[0].text) for each in found.data]
+    assert len(places) == len(set(places))
+
+
+def _story(number: int) -> bytes:
+    return "".join(
+        f"Chapter {place:05}, of number{number}: the keeper trims the lamp.\n" for place in range(6000)
+    ).encode()
