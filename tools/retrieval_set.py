@@ -4,9 +4,9 @@
     python tools/retrieval_set.py --table       # measures, and writes the table of docs/files.md
 
 The passages are docstrings of Python's standard library (PSF licence 2.0): those that a question is about, and others beside
-them. The vectors of passages and questions are the static ones of wordllama 0.4.0.post1 (MIT; its token vectors come from those of
-Llama 2, under the Llama 2 licence), which is installed apart: the argument is the interpreter that has it. They stand in for those
-of an embedding model, so that the test needs none.
+them. The vectors of passages and questions are the static ones of wordllama 0.4.0.post1 (MIT; its token vectors come from those
+of Llama 2, under that licence), which is installed apart: the argument is the interpreter that has it. They stand in for those of
+an embedding model, so that the test needs none.
 """
 
 import ast
@@ -76,7 +76,8 @@ def vectors(interpreter: str, texts: list[str]) -> bytes:
     """The vectors of the texts, by wordllama."""
     code = CODE.replace("DIMENSIONS", str(DIMENSIONS))
     asked = json.dumps(texts).encode()
-    made = subprocess.run([interpreter, "-c", code], input=asked, stdout=subprocess.PIPE, check=True)
+    command = [interpreter, "-c", code]
+    made = subprocess.run(command, input=asked, stdout=subprocess.PIPE, check=True)  # noqa: S603  (of this tool)
     return pack_vectors(json.loads(made.stdout))
 
 

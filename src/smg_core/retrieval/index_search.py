@@ -168,7 +168,7 @@ class SearchedIndex(IndexFile):
     def _by_vector(
         self, vector: Sequence[float] | None, allowed: list[int] | None, most: int
     ) -> list[tuple[int, float]]:
-        if vector is None or not self._meta["vector_bytes"]:
+        if vector is None or not self._meta["vector_bytes"] or len(vector) != self._meta["dimensions"]:
             return []
         import numpy as np
 

@@ -20,7 +20,7 @@ from smg_core.history.store.base import DeleteRecord, Lease, LeaseLost, StaleVer
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.request import Caller
 from smg_core.retrieval.chunking import Chunker, TextChunk
-from smg_core.retrieval.index import IndexFile, IndexFull
+from smg_core.retrieval.index import IndexFile, IndexFull, VectorsDiffer
 from smg_core.retrieval.index_search import packed
 from smg_core.retrieval.indexes import Indexes
 from smg_core.retrieval.searching import StoreUnknown
@@ -135,6 +135,8 @@ class IndexRun:
         except IndexFull:
             most = self._rooms.services.live.config.vector_stores.chunks
             fault = IndexFault("invalid_file", f"The vector store would have more than {most:,} chunks.")
+        except VectorsDiffer as error:
+            fault = IndexFault("server_error", f"The model {store.model} makes other vectors than before: {error}.")
         except SmgError as error:
             if self._may_wait(error, job):
                 return False
