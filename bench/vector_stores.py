@@ -3,8 +3,8 @@
     python bench/vector_stores.py [--chunks 100000] [--dimensions 256]
 
 The chunks are runs of words from the sources of Python's standard library, their vectors random. Search is measured where it is
-done, in the index, warm; indexing through a gateway over HTTP, from a file's upload to `completed`. Prints the rows of the table in
-bench/README.md.
+done, in the index, warm; indexing through a gateway in process, from the file's upload to `completed`. Prints the rows of the
+table in bench/README.md.
 """
 
 import argparse
