@@ -49,7 +49,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
-        observability.tracing sealing smg_mcp.functions smg_mcp.sessions wire
+        observability.tracing retrieval sealing smg_mcp.functions smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
@@ -77,7 +77,7 @@ TIERS: tuple[str, ...] = (
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
-    "batches",
+    "batches vector_stores",
     "idempotency",
     "apis.interactions apis.responses app operation",
     "apis.realtime",
@@ -111,7 +111,9 @@ LAZY_TABLES = frozenset(
             "history.opening",
             "history.sql.version",
             "ledger.opening",
+            "retrieval.index_search",
             "routing.named",
+            "vector_stores.work",
         ),
         *(
             "identity.identity",

@@ -60,6 +60,7 @@ from smg_core.settings import (
     shape_of,
 )
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.vector_stores.settings import VectorStoresConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
@@ -120,6 +121,7 @@ class Config:
     realtime: RealtimeConfig = attrs.field(factory=RealtimeConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     files: FilesConfig = attrs.field(factory=FilesConfig)
+    vector_stores: VectorStoresConfig = attrs.field(factory=VectorStoresConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
