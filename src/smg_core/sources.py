@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["CITE_HOW", "Source", "mark_of_source", "marked"]
+__all__ = ["CITE_HOW", "Source", "mark_of_source", "marked", "unmarked"]
 
 CITE_HOW = (
     "Each source below begins with its mark. When your answer uses a source, write its mark, such as 【1】, directly behind the "
@@ -24,8 +24,8 @@ class Source(Struct, frozen=True):
     """One source. `kind`: "url" a page of the web, "file" a part of a file in a vector store, "result" a text that the client has
     given to be cited. `id` is its address, its file's id or what the client calls it; `title` its name, `text` what it says.
 
-    `age` is how old a page says that it is. Of a part of a file `score` says how well it fits, `attributes` are the file's, `store`
-    is where it was found. Of a client's text `place` is which of its results it is of and which part of that."""
+    `age` is how old a page says that it is. Of a part of a file `score` says how well it fits, `attributes` are the file's,
+    `store` is where it was found. Of a client's text `place` is which of its results it is of and which part of that."""
 
     kind: Literal["url", "file", "result"]
     id: str
@@ -49,9 +49,15 @@ def mark_of_source(number: int) -> str:
 
 
 def marked(sources: Sequence[Source], before: int) -> str:
-    """The sources as a prompt has them, the first with the number behind `before`."""
+    """The sources as a prompt has them, the first with the number behind `before`. What they say has no marks of its own."""
     told = []
     for number, source in enumerate(sources, before + 1):
-        where = source.id if source.kind == "url" else ""
-        told.append("\n".join(filter(None, (f"{mark_of_source(number)} {source.title}".rstrip(), where, source.text))))
+        title, where = source.title, source.id if source.kind == "url" else ""
+        said = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
+        told.append(mark_of_source(number) + "\n".join(filter(None, (said[0] or " ", *said[1:]))))
     return "\n\n".join(told)
+
+
+def unmarked(text: str) -> str:
+    """The text with other brackets in place of those of marks, so that it cannot have a mark."""
+    return text.replace("【", "[").replace("】", "]")

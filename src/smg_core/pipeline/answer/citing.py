@@ -1,11 +1,11 @@
 """Takes the marks of sources out of an answer, and tells where they stood.
 
-A mark is 【, one or more numbers of sources, 】: 【2】, 【1,3】; what some families write behind a dagger within it (【2†L1-L4】) is
+A mark is 【, one or more numbers of sources, 】: 【2】, 【1,3】; what some families write behind a dagger within it (【2†L1】) is
 passed over. A mark that is cut between two pieces of an answer is held until it is whole or can be none, at most `LONGEST`
 characters of it; everything else goes on at once. A mark of a number that no source has is text.
 
-What is cited is the sentence before the mark: from where the last sentence or line ended, or the mark before. Several marks side by
-side cite the same. Pure. Above: pipeline.calls. Below: events, sources.
+What is cited is the sentence before the mark: from where the last sentence or line ended, or the mark before. Several marks
+side by side cite the same. Pure. Above: pipeline.calls. Below: events, sources.
 """
 
 from collections.abc import Sequence
@@ -28,25 +28,29 @@ _WITHIN_NUMBERS = frozenset(",， ")
 
 
 class Citing:
-    """Passes a turn's events on to `receiver`, annotations in place of marks. It may be given another receiver, for a call that goes
-    on with the turn."""
+    """Passes a turn's events on to a receiver, annotations in place of marks."""
 
     def __init__(self, sources: Sequence[Source], receiver: EventReceiver) -> None:
-        self.receiver = receiver
+        self._receiver = receiver
         self._sources = sources
         self._texts: dict[int, _OpenText] = {}
+
+    def onto(self, receiver: EventReceiver) -> "Citing":
+        """The same, on to another receiver: for a call that goes on with the turn."""
+        self._receiver = receiver
+        return self
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if len(events) == 1 and type(event := events[0]) is TextDelta and "【" not in event.text:
             text = self._texts.get(event.index)
             if text is not None and not text.held:  # one more token
                 text.hear(event.text)
-                self.receiver.take(events, over)
+                self._receiver.take(events, over)
                 return
         passed: list[Event] = []
         for event in events:
             self._event(event, passed)
-        self.receiver.take(passed, over)
+        self._receiver.take(passed, over)
 
     def _event(self, event: Event, passed: list[Event]) -> None:
         if type(event) is TextDelta:
