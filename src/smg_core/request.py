@@ -508,8 +508,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     answers nothing; `deadline_s` is how long the client will wait; `session_key` is of a session, for routing, and `home` the
     worker of the one before; `caller` asks, through the API `origin`. What is done to the history: `truncation` "auto" drops the
     oldest turns, `context_edits` and `compact` shorten it. What the answer has: `include` names optional parts, `verbosity` is
-    its length, `max_tool_calls` bounds calls of hosted tools; `sources` of the prompt can be cited. `size` of the body is in bytes
-    (0: not known), `written` is it.
+    its length, `max_tool_calls` bounds calls of hosted tools, `sources` can be cited. `size` of the body is in bytes (0: not
+    known), `written` is it.
     `transcription`, `speaking`: what becomes of what is in `messages`; `live`: the response, where it is passed through."""
 
     id: str
