@@ -49,7 +49,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
-        observability.tracing sealing smg_mcp.functions smg_mcp.sessions wire
+        observability.tracing retrieval sealing smg_mcp.functions smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
