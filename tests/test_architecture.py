@@ -44,7 +44,8 @@ TIERS: tuple[str, ...] = (
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     """
-        auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse
+        auth built_in channel engines.connections events history.store mesh observability observability.metrics
+        smg_mcp.transport sse
         tokenizer
     """,
     """

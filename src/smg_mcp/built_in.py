@@ -19,14 +19,14 @@ _READS = ToolHints(read_only=True, destructive=False, idempotent=True, open_worl
 
 @attrs.frozen
 class BuiltInTool:
-    """The tool of a server that does what a built-in tool of this kind does. `own`: it is one of this package, whose arguments and
-    results are known; `hints` are what is known of it before its server is asked."""
+    """The tool of a server that does what a built-in tool of this kind does. `own`: it is one of this package, whose arguments
+    and results are known; `hints` are what is known of it before its server is asked."""
 
     kind: BuiltInKind
     server: McpServer
     tool: str
     own: bool = False
-    hints: ToolHints = ToolHints()
+    hints: ToolHints = attrs.field(factory=ToolHints)
 
 
 def built_in_tools(servers: Sequence[McpServer]) -> tuple[BuiltInTool, ...]:

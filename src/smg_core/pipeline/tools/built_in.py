@@ -7,23 +7,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.json_types import Json, JsonObject
-from smg_core.pipeline.tools.hosted import BuiltIn, FaultCode, HostedResult, ServerTool
-from smg_core.request import HostedTool, Message, Text, ToolResult
+from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
+from smg_core.request import Message, Text, ToolResult
 from smg_core.sources import CITE_HOW, marked
 
-__all__ = ["action_of", "built_in_fault", "built_in_tool", "cited_text", "tools_of"]
+__all__ = ["action_of", "built_in_fault", "cited_text", "tools_of"]
 
 _QUERY = 1000
 _ADDRESS = 2048
 _URL: JsonObject = {"type": "string", "description": "The address, beginning with https:// or http://."}
-
-
-def built_in_tool(config: BuiltIn) -> HostedTool:
-    """The tool of a request for this one."""
-    return HostedTool(
-        "mcp", {"label": config.kind, "approval": "never", "built_in": msgspec.to_builtins(config, str_keys=True)}
-    )
 
 
 def tools_of(asked: BuiltIn) -> tuple[ServerTool, ...]:

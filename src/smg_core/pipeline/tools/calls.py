@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from smg_core.built_in import FaultCode
 from smg_core.clock import Clock
 from smg_core.errors import Overloaded, SmgError
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
@@ -22,7 +23,6 @@ from smg_core.pipeline.tools.built_in import action_of
 from smg_core.pipeline.tools.hosted import (
     Called,
     CallTools,
-    FaultCode,
     HostedCall,
     HostedResult,
     ListedServer,

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.errors import SmgError
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.flow.steps import Step
@@ -17,10 +18,8 @@ from smg_core.request import Caller, Part
 from smg_core.sources import Source
 
 __all__ = [
-    "BuiltIn",
     "CallTools",
     "Called",
-    "FaultCode",
     "HostedCall",
     "HostedResult",
     "ListTools",
@@ -39,45 +38,6 @@ NotMade = Literal["asked", "refused", "denied"]
 """Why a call is not made: the user is asked about it first, the user has refused it, or it may not be made."""
 ToolVerdict = Literal["allow", "deny", "ask"]
 """What the operator's policy says of a tool: its calls run, do not run, or run once the user has agreed."""
-FaultCode = Literal[
-    "invalid_input",
-    "too_long",
-    "not_allowed",
-    "not_named",
-    "unreachable",
-    "wrong_type",
-    "busy",
-    "most_uses",
-    "failed",
-]
-"""Why a call of a built-in tool failed: its arguments are none, or are too long; an address that may not be read, that nobody in
-the conversation has named, that cannot be had, or that has no text; too many calls at the same time, or in this response; all
-else."""
-
-
-class BuiltIn(Struct, frozen=True):
-    """One of the APIs' own tools that run here, as a request asks for it.
-
-    `uses` is how often it may be called in one response. Of a search of the web: `results` are wanted of each (None: the
-    operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is; with
-    `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
-    conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
-    score) and `weights` of vectors and of words as the request has them."""
-
-    kind: Literal["web_search", "web_fetch", "file_search"]
-    uses: int | None = None
-    results: int | None = None
-    allowed: tuple[str, ...] = ()
-    blocked: tuple[str, ...] = ()
-    place: str = ""
-    opens: bool = False
-    characters: int | None = None
-    named: bool = False
-    cites: bool = True
-    stores: tuple[str, ...] = ()
-    filters: Mapping[str, Json] | None = None
-    threshold: float = 0.0
-    weights: tuple[float, float] | None = None
 
 
 class ToolFilter(Struct, frozen=True):
@@ -169,7 +129,7 @@ class HostedCall(Struct, frozen=True):
     within: "Mapping[str, ServerTool] | None" = None
     denied: bool = False
     known: bool = True
-    code: "FaultCode | Literal['']" = ""
+    code: FaultCode | Literal[""] = ""
 
 
 class ToolAnswer(Struct, frozen=True):
@@ -183,7 +143,7 @@ class ToolAnswer(Struct, frozen=True):
     found: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     cites: bool = True
-    code: "FaultCode | Literal['']" = ""
+    code: FaultCode | Literal[""] = ""
 
 
 class HostedResult(Struct, frozen=True):
