@@ -21,13 +21,14 @@ _QUOTED = 150  # characters of a source that a citation repeats; the APIs say at
 
 
 class Source(Struct, frozen=True):
-    """One source. `kind`: "url" a page of the web, "file" a part of a file in a vector store, "result" a text that the client has
-    given to be cited. `id` is its address, its file's id or what the client calls it; `title` its name, `text` what it says.
+    """One source. `kind`: "url" a result of a search of the web, "page" a page that was read, "file" a part of a file in a vector
+    store, "result" a text that the client has given to be cited. `id` is its address, its file's id or what the client calls it;
+    `title` its name, `text` what it says.
 
     `age` is how old a page says that it is. Of a part of a file `score` says how well it fits, `attributes` are the file's,
     `store` is where it was found. Of a client's text `place` is which of its results it is of and which part of that."""
 
-    kind: Literal["url", "file", "result"]
+    kind: Literal["url", "page", "file", "result"]
     id: str
     title: str = ""
     text: str = ""
@@ -52,7 +53,7 @@ def marked(sources: Sequence[Source], before: int) -> str:
     """The sources as a prompt has them, the first with the number behind `before`. What they say has no marks of its own."""
     told = []
     for number, source in enumerate(sources, before + 1):
-        title, where = source.title, source.id if source.kind == "url" else ""
+        title, where = source.title, source.id if source.kind in ("url", "page") else ""
         said = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
         told.append(mark_of_source(number) + "\n".join(filter(None, (said[0] or " ", *said[1:]))))
     return "\n\n".join(told)

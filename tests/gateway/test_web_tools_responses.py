@@ -120,7 +120,7 @@ async def test_a_failed_page_is_told_to_the_model_and_the_item_says_so(
 ) -> None:
     says(house, calls("web_open_page", url="http://10.0.0.1/"), Reply("No."))
     response = await client.responses.create(model="sim", input="?", tools=[WEB])
-    assert [(item.type, item.status) for item in response.output][0] == ("web_search_call", "failed")
+    assert (response.output[0].type, response.output[0].status) == ("web_search_call", "failed")
     assert "cannot be read" in prompt(house)
 
 

@@ -70,7 +70,7 @@ def page_of(outcome: ToolOutcome, asked: str) -> Source:
     text = own_text(outcome.text)
     for line in (title, url):
         text = text.removeprefix(f"{line}\n") if line else text
-    return Source("url", url, title, text)
+    return Source("page", url, title, text)
 
 
 def excerpts(text: str, pattern: str) -> str:

@@ -208,6 +208,7 @@ def _closing(found: ToolAnswer) -> bytes:
         told["structured"] = found.structured
     if found.sources:
         told["sources"] = msgspec.to_builtins(found.sources, str_keys=True)
+        told["cites"] = found.cites
     if found.code:
         told["code"] = found.code
     return encode_object(told)
