@@ -32,7 +32,7 @@ ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
 """What a program gives as tools: functions, or records that say more of one."""
 
 
-BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "gemini"})
+BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "generate_content", "stream_generate_content"})
 """The APIs whose own forms of built-in tools run here."""
 
 
