@@ -23,6 +23,7 @@ from smg_core.apis.usage import routes as usage
 from smg_core.batches import routes as batches
 from smg_core.files import routes as files
 from smg_core.serving.spec import ApiSpec, table_of, trials_of
+from smg_core.vector_stores import routes as vector_stores
 
 __all__ = ["ALL", "PERMISSIONS", "TRIALS"]
 
@@ -47,6 +48,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         status,
         usage,
         files,
+        vector_stores,
         batches,
     )
 )
