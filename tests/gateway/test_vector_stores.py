@@ -1,28 +1,18 @@
 """Vector stores by the official SDK: files are indexed in the background and found, tenant by tenant and within bounds."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from tests.gateway.conftest import House, over_http
-from tests.pdf_files import bomb, pdf
-from tests.shared import PATIENCE
 
 from smg_core import Config
 from smg_core.auth.base import Head
-from smg_core.config import ConfigError
 from smg_core.history.settings import HistoryConfig
 from smg_core.request import Caller
-from smg_core.retrieval.filters import read_filter
-from smg_core.retrieval.searching import StoreUnknown
 from smg_core.vector_stores.settings import VectorStoresConfig
-from smg_core.vector_stores.work import VectorStoreWork
-from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
