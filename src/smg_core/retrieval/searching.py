@@ -86,5 +86,6 @@ class StoreSearch(Protocol):
         ranking: Ranking | None = None,
     ) -> StoreFindings:
         """The best chunks for any of the queries in all of these stores, at most `max_results`; without queries none, which tells
-        whether the stores are there. Raises StoreUnknown for a store that is not there, and StoreFailed where its index cannot be read."""
+        whether the stores are there. Raises StoreUnknown for a store that is not there, and StoreFailed where its index cannot
+        be read."""
         ...
