@@ -920,6 +920,26 @@ CONSTANTS |= {
     "retrieval.filters._MOST_VALUES": "far above the filters that clients write; a filter is a part of one request",
     "retrieval.searching.MOST_RESULTS": FORMAT,
 }
+CONSTANTS |= {
+    "apis.messages.built_in._CHARACTERS": COST,
+    "pipeline.answer.citing.LONGEST": "far above a mark of eight sources; what is longer is text, which goes on",
+    "pipeline.answer.citing._DIGITS": "far above the sources of one response",
+    "pipeline.tools.built_in._ADDRESS": FORMAT,
+    "pipeline.tools.built_in._QUERY": FORMAT,
+    "sources._QUOTED": FORMAT,
+    "tools.built_ins._MOST_RESULTS": FORMAT,
+    "tools.built_ins._RESULTS": "results of a server of tools that says nothing of their number; the operator's row of a service does",
+    "tools.domains._IN_QUERY": "domains that a query names; what is found is held to all",
+    "tools.file_search._RESULTS": FORMAT,
+    "tools.web_results._AGE": SHOWN,
+    "tools.web_results._AROUND": SHOWN,
+    "tools.web_results._DEPTH": "how far into the answer of a server of tools is looked for its results",
+    "tools.web_results._EXCERPTS": SHOWN,
+    "tools.web_results._TEXT": SHOWN,
+    "tools.web_results._TITLE": SHOWN,
+    "wire.web_search._DOMAINS": FORMAT,
+    "wire.web_search._LONGEST": FORMAT,
+}
 
 DEFAULTS: dict[str, str] = {
     "retrieval.searching.search.max_results": FORMAT,
@@ -1036,6 +1056,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.functions.session: _SHOWN
         smg_mcp.web.fetching: _ROBOTS_BYTES
         smg_mcp.web.reading: _HEAD
+        smg_mcp.web.services: _AGE
         smg_mcp.sessions.session: _MOST_SHOWN
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE

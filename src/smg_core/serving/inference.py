@@ -27,6 +27,7 @@ from smg_core.serving.request_traces import account_of, how_it_ended, observer_o
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
+from smg_core.tools.opening import BUILT_IN_APIS
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
@@ -52,6 +53,7 @@ class Inference(Generic[D]):
         self._api = api
         self._detach = detach
         self._hosted = services.hosted(api.name)
+        self._has_built_ins = api.name in BUILT_IN_APIS
         timeouts = services.live.config.timeouts
         self._rules = CurrentTimeouts(services.live, services.models)
         self._keep_alive = StreamKeepAlive(services.call_later, timeouts.silence_s, timeouts.commit_s)
@@ -315,7 +317,14 @@ class Inference(Generic[D]):
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
                 held.arrived()
             exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "generation", len(body))
-            incoming = incoming_of(services, exchange, body, hosted=self._hosted)
+            hosted = self._hosted
+            if self._has_built_ins:
+                for_all = services.running.tools.for_all
+                if for_all is not None and not exchange.caller.grants.tools:
+                    hosted = for_all
+                else:
+                    hosted = services.hosted(self._api.name, exchange.caller)
+            incoming = incoming_of(services, exchange, body, hosted=hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)

@@ -61,6 +61,8 @@ class StoreSearcher:
                 f"At most {_MOST_STORES} vector stores are searched together.", param="vector_store_ids"
             )
         stores = [await rooms.kept.usable(caller.tenant, id) for id in ids]
+        if not queries:  # whether they are there is all that is asked
+            return StoreFindings((), "words")
         vectors = await self._vectors(caller, stores, queries)
         found = [await self._ranked(caller, each, queries, vectors, filters) for each in stores]
         for each in stores:

@@ -141,12 +141,12 @@ AT_REST = {  # taken where they ask for what happens anyway
     "continue_final_message": False,
     "include_reasoning": True,
     "tool_choice": "auto",
+    "web_search_options": {},
 }
 REFUSED = {
     "audio": {"voice": "alloy", "format": "wav"},
     "moderation": {"model": "omni"},
     "prediction": {"type": "content", "content": "x"},
-    "web_search_options": {},
     "prompt_logprobs": 0,
     "modalities": ["text", "audio"],
     "store": True,
