@@ -53,7 +53,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm
+        containers.interpreter history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm
     """,
     """
         apis.realtime.wire credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
@@ -77,7 +77,7 @@ TIERS: tuple[str, ...] = (
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
-    "batches",
+    "batches containers",
     "idempotency",
     "apis.interactions apis.responses app operation",
     "apis.realtime",
@@ -102,6 +102,7 @@ LAZY_TABLES = frozenset(
             "apis.usage.asking",
             "app.app",
             "batches.work",
+            "containers.work",
             "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",
