@@ -44,7 +44,7 @@ __all__ = ["FOLDER", "CodeRun", "Container", "ContainerFile", "Containers"]
 FOLDER = "/mnt/data"
 """The folder of a container's files, as its code sees it."""
 
-_ID = re.compile(r"cntr_[0-9a-f]{32}\Z")
+_ID = re.compile(r"cntr_[0-9a-f]{16,64}\Z")
 _ABOUT, _DATA = "about.json", "data"
 _WHERE = "containers.folder"
 _SWEEP_S = 60.0

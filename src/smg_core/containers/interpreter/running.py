@@ -36,7 +36,7 @@ _BUSY = 3  # the status of a program whose container has one already
 _TRIES = 5  # how often a program is begun for a call, while others end
 _START_S = 60.0  # seconds in which a program begins
 _GRACE_S = 5.0  # seconds after its time in which a program says that it has ended
-_LONGEST_PATH = 100  # bytes of the name of a socket, by the system's bound
+_LONGEST_PATH = 90  # bytes of the name of a folder with a socket, by the system's bound
 _MOST_FRAME = 1 << 30
 
 
@@ -181,17 +181,13 @@ class Interpreters:
 
     async def _connected(self, folder: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to the program of the container, which is begun where there is none."""
-        path = str(folder / "socket")
-        if len(os.fsencode(path)) > _LONGEST_PATH:
-            raise ToolServerFailed(
-                "Code cannot be run here.", detail=f"containers.folder: {path} is too long for a socket"
-            )
         async with self._starting.setdefault(folder, asyncio.Lock()):
             for _ in range(_TRIES):
                 with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
-                    return await asyncio.open_unix_connection(path)
+                    with _short(folder) as place:
+                        return await asyncio.open_unix_connection(f"{place}/socket")
                 await self._begin(folder)
-        raise ToolServerFailed("The interpreter of this container cannot be begun.", detail=f"{path} answers nobody")
+        raise ToolServerFailed("The interpreter of this container cannot be begun.", detail=f"{folder} answers nobody")
 
     # ------------------------------------------------------------------------------------------------------- programs
 
@@ -240,6 +236,23 @@ class Interpreters:
         if idle is None:
             raise Overloaded("As many interpreters run code as may; try again.", retry_after=1.0)
         await _killed(self._running.pop(idle).process)
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    """The name of a folder with few enough bytes for that of a socket in it. Raises ToolServerFailed where there is none."""
+    if len(os.fsencode(folder)) <= _LONGEST_PATH:
+        yield str(folder)
+        return
+    if not Path("/proc/self/fd").is_dir():
+        raise ToolServerFailed(
+            "Code cannot be run here.", detail=f"containers.folder: {folder} is too long for a socket"
+        )
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{opened}"
+    finally:
+        os.close(opened)
 
 
 async def _killed(process: Process) -> None:
