@@ -40,16 +40,17 @@ TIERS: tuple[str, ...] = (
     """
         cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
         regular_files server.tls
-        smg_engine_contract smg_mcp.records smg_parsers speech tokens tool_names usage_report
+        smg_engine_contract smg_mcp.records smg_parsers sources speech tokens tool_names usage_report
     """,
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     """
-        auth channel engines.connections events history.store mesh observability observability.metrics smg_mcp.transport sse
+        auth built_in channel engines.connections events history.store mesh observability observability.metrics
+        smg_mcp.transport sse
         tokenizer
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
-        observability.tracing sealing smg_mcp.functions smg_mcp.sessions wire
+        observability.tracing retrieval sealing smg_mcp.functions smg_mcp.sessions wire
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history

@@ -868,8 +868,17 @@ CONSTANTS |= {
     "queueing.waiting._SAMPLED_TICKS": PACE,
     "queueing.waiting._TICK_S": PACE,
 }
+CONSTANTS |= {
+    "retrieval.filters._DEEPEST": "far above the filters that clients write; a filter is a part of one request",
+    "retrieval.filters._LONGEST_KEY": FORMAT,
+    "retrieval.filters._LONGEST_VALUE": FORMAT,
+    "retrieval.filters._MOST": "far above the filters that clients write; a filter is a part of one request",
+    "retrieval.filters._MOST_VALUES": "far above the filters that clients write; a filter is a part of one request",
+    "retrieval.searching.MOST_RESULTS": FORMAT,
+}
 
 DEFAULTS: dict[str, str] = {
+    "retrieval.searching.search.max_results": FORMAT,
     "admin.answers.respond_json.status": FORMAT,
     **dict.fromkeys(
         (f"queueing.capacity.__init__.{name}" for name in ("start", "least", "most")),

@@ -192,7 +192,8 @@ class RefusalDelta(Struct, frozen=True):
 
 class Annotation(Struct, frozen=True):
     """The source of a part of the open text. `start` and `end` are positions in that text, in characters; `kind` is the kind of
-    source ("url", "file", ...), `source` its address or file id, `title` its name, `quote` the quoted words."""
+    source ("url", "file", ...), `source` its address or file id, `title` its name, `quote` the quoted words; `order` its place
+    among the sources of the response."""
 
     index: int
     kind: str
@@ -201,6 +202,7 @@ class Annotation(Struct, frozen=True):
     source: str
     title: str = ""
     quote: str = ""
+    order: int = 0
 
 
 class ReasoningDelta(Struct, frozen=True):

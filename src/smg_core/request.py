@@ -22,6 +22,7 @@ from msgspec import Struct
 from smg_core.grants import Grants
 from smg_core.json_types import Json
 from smg_core.origin import Origin
+from smg_core.sources import Source
 from smg_core.speech import Speech, Transcription
 
 __all__ = [
@@ -380,9 +381,6 @@ ResponseFormat = (
 )
 
 
-# --------------------------------------------------------------------------------------------------------- settings
-
-
 class Sampling(Struct, frozen=True):
     """How tokens are sampled. None: the client did not say. Units: `max_tokens` and `min_tokens` are tokens of output per choice.
 
@@ -510,7 +508,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     answers nothing; `deadline_s` is how long the client will wait; `session_key` is of a session, for routing, and `home` the
     worker of the one before; `caller` asks, through the API `origin`. What is done to the history: `truncation` "auto" drops the
     oldest turns, `context_edits` and `compact` shorten it. What the answer has: `include` names optional parts, `verbosity` is
-    its length, `max_tool_calls` bounds calls of hosted tools. `size` of the body is in bytes (0: not known), `written` is it.
+    its length, `max_tool_calls` bounds calls of hosted tools, `sources` can be cited. `size` of the body is in bytes (0: not
+    known), `written` is it.
     `transcription`, `speaking`: what becomes of what is in `messages`; `live`: the response, where it is passed through."""
 
     id: str
@@ -555,6 +554,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     transcription: Transcription | None = None
     speaking: Speech | None = None
     live: Any = None
+    sources: tuple[Source, ...] = ()
     written: bytes = b""
     size: int = 0
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from smg_config_files.text import TextRefused, read_yaml
+from smg_mcp.built_in import BuiltInTool, built_in_tools
 from smg_mcp.catalogue.catalogue import CatalogueCache
 from smg_mcp.catalogue.inventory import server_serves
 from smg_mcp.config.mapping import settings_of
@@ -28,7 +29,16 @@ from smg_mcp.functions.session import Functions, FunctionSession
 from smg_mcp.functions.signature import PythonTool, ReadFunction
 from smg_mcp.policy.approval import Approval
 from smg_mcp.policy.audit import AuditEntry, AuditTrail
-from smg_mcp.records.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
+from smg_mcp.records.base import (
+    AskUser,
+    CallFacts,
+    McpTool,
+    OnProgress,
+    RequestServer,
+    SampleModel,
+    ServerInventory,
+    ToolOutcome,
+)
 from smg_mcp.records.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
 from smg_mcp.records.settings import IN_PROGRAM, McpServer, McpSettings, WebSettings
 from smg_mcp.request_tools import Reachable, RequestTools
@@ -96,6 +106,7 @@ class McpTools:
             for server in settings.servers
             if server.protocol in IN_PROGRAM
         }
+        self._built_ins = built_in_tools(settings.servers)
         self._request_rules = rules_for_request(settings.egress)
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -221,6 +232,15 @@ class McpTools:
         """Everything that one server offers: tools, resources, prompts."""
         request = self.for_request(tenant=tenant, credentials=credentials, headers=headers, servers=[server])
         return await request.inventory(server)
+
+    def built_ins(self, tenant: str) -> Sequence[BuiltInTool]:
+        """The tools that stand for built-in ones, those of them that the tenant may call without asking anybody."""
+        return [
+            each
+            for each in self._built_ins
+            if server_serves(each.server, tenant)
+            and self._approval.decide(CallFacts(each.server.name, each.tool, each.hints, tenant)).verdict == "allow"
+        ]
 
     # ------------------------------------------------------------------------------------------------------- how it is made
 

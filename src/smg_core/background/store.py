@@ -146,14 +146,15 @@ class PendingResponse(Generic[D]):
         body, taken = request.body.encode(), services.live.limits
         values = min(taken.json_values + _FIELDS, MOST_VALUES)
         limits = attrs.evolve(taken, body_bytes=max(taken.body_bytes, len(body)), json_values=values)
+        caller = Caller(self.tenant, request.principal, request.grants)
         incoming = Incoming(
             body,
             self.id,
             headers=request.headers,
-            caller=Caller(self.tenant, request.principal, request.grants),
+            caller=caller,
             limits=limits,
             compat=services.compat,
-            hosted=services.hosted(),
+            hosted=services.hosted(self._api.api.name, caller),
         )
         return await self._worked(len(request.body), lambda: decode(incoming))
 

@@ -329,7 +329,9 @@ class Assembly:
         adopt_placement(services)
         mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
-        hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
+        hosted = hosted_tools(
+            *(mcp, running.history, services.clock, self._media_of, services.functions, mark), stores=running.stores
+        )
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await self._begin_roster(scratch)

@@ -27,6 +27,7 @@ from smg_core.serving.request_traces import account_of, how_it_ended, observer_o
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
+from smg_core.tools.opening import no_built_ins
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
@@ -315,7 +316,10 @@ class Inference(Generic[D]):
                 held.grow(len(body))  # it came in one piece, as from a WebSocket, and may wait to be decoded
                 held.arrived()
             exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "generation", len(body))
-            incoming = incoming_of(services, exchange, body, hosted=self._hosted)
+            hosted = self._hosted
+            if services.running.tools.built_ins is not no_built_ins:
+                hosted = services.hosted(self._api.name, exchange.caller)
+            incoming = incoming_of(services, exchange, body, hosted=hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)

@@ -31,6 +31,7 @@ from smg_core.pipeline.flow.driver import Driver
 from smg_core.pipeline.performers import Performers
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.plugins.registry import Plugins
+from smg_core.request import Caller
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
 from smg_core.sealing.sealer import Sealer
@@ -41,7 +42,7 @@ from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.tracing import Tracing
-from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_kinds
+from smg_core.tools.opening import BUILT_IN_APIS, OpenTools, ToolFunctions, hosted_kinds
 from smg_core.wire.compat import Compat
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from smg_core.ledger.keeping import Ledger
     from smg_core.meshed.opening import GatewayMesh
+    from smg_core.retrieval.searching import StoreSearch
 
 __all__ = ["Life", "Running", "Services"]
 
@@ -70,7 +72,8 @@ class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows, `tools` runs
     tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so; of several processes one
-    has it, and `mesh_seen` says in all of them how it is. `blobs` are where contents of files lie in place of a folder."""
+    has it, and `mesh_seen` says in all of them how it is. `blobs` are where contents of files lie in place of a folder;
+    `stores` searches vector stores."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -91,6 +94,7 @@ class Running:
     mesh: "GatewayMesh | None" = None
     mesh_seen: "Callable[[], Awaitable[dict[str, Any]]] | None" = None
     blobs: BlobStore | None = None
+    stores: "StoreSearch | None" = None
 
 
 @attrs.frozen(eq=False)
@@ -125,9 +129,13 @@ class Services:
     running: Running
     functions: ToolFunctions = ()
 
-    def hosted(self, api: str = "") -> frozenset[str]:
-        """The kinds of tools that run here, for requests of the API of this name."""
-        return hosted_kinds(self.live.config.mcp, api, self.functions)
+    def hosted(self, api: str = "", caller: Caller | None = None) -> frozenset[str]:
+        """The kinds of tools that run here, for requests of the API of this name; of the built-in ones those that `caller` may
+        use."""
+        kinds = hosted_kinds(self.live.config.mcp, api, self.functions)
+        if caller is None or api not in BUILT_IN_APIS:
+            return kinds
+        return kinds | self.running.tools.built_ins(caller)
 
     @property
     def in_flight(self) -> int:

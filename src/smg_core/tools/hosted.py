@@ -34,6 +34,8 @@ from smg_core.pipeline.tools.hosted import (
     ToolServer,
 )
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
+from smg_core.retrieval.searching import StoreSearch
+from smg_core.tools.built_ins import BuiltIns, CallServer
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
@@ -78,7 +80,7 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 
 class HostedTools:
-    """The `ToolService` of one gateway. `marks` are headers that every server is sent."""
+    """The `ToolService` of one gateway. `marks` are headers that every server is sent; `stores` searches vector stores."""
 
     def __init__(
         self,
@@ -87,8 +89,10 @@ class HostedTools:
         history: Store,
         clock: Clock,
         marks: Mapping[str, str] | None = None,
+        stores: StoreSearch | None = None,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
+        self.built_ins = BuiltIns(tools.built_ins, stores, clock)
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -96,6 +100,8 @@ class HostedTools:
         self._searches = ToolSearches(settings.search_indexes)
 
     async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> ListedServer:
+        if server.built_in is not None:
+            return await self.built_ins.listed(server, server.built_in, caller)
         try:
             request = self._of(server, caller, headers)
             listed = await request.tools()
@@ -126,6 +132,10 @@ class HostedTools:
         progress: OnToolProgress,
         request_id: str,
     ) -> ToolAnswer:
+        if call.server.built_in is not None:
+            ask = self._asking(call, caller, headers, request_id)
+            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask)
+
         def told(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}
             progress({name: value for name, value in found.items() if value is not None})
@@ -141,6 +151,18 @@ class HostedTools:
         if sum(len(part.data) for part in outcome.content if isinstance(part, ToolImage | ToolAudio)) <= _DECODED_HERE:
             return _answer(outcome)
         return await asyncio.to_thread(_answer, outcome)
+
+    def _asking(self, call: HostedCall, caller: Caller, headers: Mapping[str, str], request_id: str) -> CallServer:
+        """What calls a server of the configuration for a built-in tool."""
+
+        async def ask(server: str, tool: str, arguments: JsonObject) -> ToolOutcome:
+            named = ToolServer(server, at=call.server.at)
+            try:
+                return await self._of(named, caller, headers, request_id).call(tool, arguments)
+            except McpError as error:
+                raise _refused(error, named) from error
+
+        return ask
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)

@@ -17,25 +17,38 @@ from smg_core.history.store.base import Store
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
 from smg_core.pipeline.tools.hosted import CallTools, ListTools
+from smg_core.request import Caller
 from smg_core.settings import ConfigError
 from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
+    from smg_core.retrieval.searching import StoreSearch
     from smg_core.tools.offered import PublishedTools
     from smg_mcp.functions.signature import PythonTool
 
-__all__ = ["OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools"]
+__all__ = ["BUILT_IN_APIS", "OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools", "no_built_ins"]
 
 ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
 """What a program gives as tools: functions, or records that say more of one."""
 
 
+BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "generate_content", "stream_generate_content"})
+"""The APIs whose own forms of built-in tools run here."""
+
+
+def no_built_ins(caller: Caller) -> frozenset[str]:
+    """The `built_ins` of a gateway that runs no tools."""
+    return frozenset()
+
+
 @attrs.frozen
 class OpenTools:
-    """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any."""
+    """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any.
+    `built_ins` gives the kinds of built-in tools that a caller may use."""
 
     performers: Mapping[type[Any], Any] = attrs.field(factory=dict)
     offered: "PublishedTools | None" = None
+    built_ins: Callable[[Caller], frozenset[str]] = no_built_ins
 
 
 def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = ()) -> frozenset[str]:
@@ -43,20 +56,28 @@ def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = 
     program gives."""
     if api == "chat" and not settings.chat:
         return frozenset()
-    runs = settings.config is not None or settings.request_servers or bool(functions)
-    return frozenset({"mcp"}) if runs else frozenset()
+    return frozenset({"mcp"}) if _runs(settings, functions) else frozenset()
+
+
+def _runs(settings: McpConfig, functions: ToolFunctions) -> bool:
+    return settings.config is not None or settings.request_servers or bool(functions)
 
 
 @asynccontextmanager
 async def hosted_tools(
-    settings: McpConfig, history: Store, clock: Clock, takes: Takes, functions: ToolFunctions = (), mark: str = ""
+    settings: McpConfig,
+    history: Store,
+    clock: Clock,
+    takes: Takes,
+    functions: ToolFunctions = (),
+    mark: str = "",
+    stores: "StoreSearch | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
-    servers. Raises
-    ConfigError where the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed
-    where a server that is required cannot be reached."""
-    if not hosted_kinds(settings, functions=functions):
+    servers; `stores` searches vector stores, where there are any. Raises ConfigError where the file cannot be read or says what
+    cannot be, or where the extra is not installed, and ToolServerFailed where a server that is required cannot be reached."""
+    if not _runs(settings, functions) and stores is None:
         yield OpenTools()
         return
     try:
@@ -72,10 +93,11 @@ async def hosted_tools(
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
-            service = HostedTools(tools, settings, history, clock, marks)
+            service = HostedTools(tools, settings, history, clock, marks, stores)
             yield OpenTools(
                 {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
                 PublishedTools(tools),
+                service.built_ins.kinds,
             )
     except McpConfigError as error:
         raise ConfigError(str(error)) from error

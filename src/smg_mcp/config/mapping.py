@@ -72,6 +72,8 @@ def _check_server(server: McpServer) -> None:
         _check_reached(server, place)
     if server.oauth is not None:
         _check_oauth(server, place)
+    if (server.builtin_type is None) is not (server.builtin_tool_name is None):
+        raise McpConfigError(f"{place}: builtin_type and builtin_tool_name need each other")
     aliases = [tool.alias for tool in server.tools.values() if tool.alias is not None]
     if len(set(aliases)) < len(aliases):
         raise McpConfigError(f"{place}.tools: two tools have the same alias")

@@ -130,12 +130,15 @@ class WebSettings(_Record, frozen=True, kw_only=True):
 class McpServer(_Record, frozen=True, kw_only=True):
     """One server: how it is started or reached, who may use it, and what is different for its tools. `functions` are Python
     functions, for the protocol `python`: MODULE:ATTRIBUTE, or names of entry points of the group `smg.tools`; `web`
-    says which tools one of the protocol `web` has."""
+    says which tools one of the protocol `web` has. `builtin_tool_name` is the tool that does what the built-in tool of the type
+    `builtin_type` does in the APIs."""
 
     name: _Name
     protocol: Literal["stdio", "streamable", "sse", "http", "python", "web"]
     web: WebSettings | None = None
     functions: tuple[str, ...] = ()
+    builtin_type: Literal["web_search_preview"] | None = None
+    builtin_tool_name: str | None = None
     command: str | None = None
     args: tuple[str, ...] = ()
     envs: dict[str, str] = {}

@@ -22,21 +22,41 @@ from smg_mcp.records.settings import FetchSettings, SearchSettings
 from smg_mcp.web.reading import takes_type
 from smg_mcp.web.services import SearchAsked
 
-__all__ = ["Fetched", "PageFetcher", "PageRefused", "asked_of_service"]
+__all__ = ["Fetched", "PageFetcher", "PageRefused", "PageTooLarge", "asked_of_service"]
 
 _ROBOTS_BYTES = 512 * 1024
 _ACCEPT = "text/html,application/xhtml+xml,text/plain,application/json;q=0.9,*/*;q=0.1"
 
 
 class PageRefused(ValueError):
-    """A page cannot be had; the message is for the model."""
+    """A page cannot be had; the message is for the model, and `code` says in a word why."""
+
+    code: ClassVar[str] = "unreachable"
+
+
+class PageForbidden(PageRefused):
+    """A page may not be read: by the rules on addresses, the operator's settings, or its host's wish."""
+
+    code = "not_allowed"
+
+
+class PageOfOtherType(PageRefused):
+    """What is at the address is no text."""
+
+    code = "wrong_type"
+
+
+class PageTooLarge(PageRefused):
+    """What is at the address is over its bound."""
+
+    code = "too_large"
 
 
 @dataclass(frozen=True, slots=True)
 class PageRules(UrlRules):
     """`UrlRules` for pages."""
 
-    refusal: ClassVar[type[ValueError]] = PageRefused
+    refusal: ClassVar[type[ValueError]] = PageForbidden
 
     what: str = "a page"
 
@@ -87,7 +107,7 @@ class PageFetcher:
                     raise PageRefused(f"{target.host} answered with the status {answer.status_code}")
                 content_type = answer.headers.get("content-type", "text/html")
                 if not takes_type(content_type.partition(";")[0].strip().lower()):
-                    raise PageRefused(f"what is there is no text: its type is {content_type[:80]}")
+                    raise PageOfOtherType(f"what is there is no text: its type is {content_type[:80]}")
                 body = await _body(answer, self._settings.bytes, "the page")
                 return Fetched(target.url, content_type, body)
         raise PageRefused(f"the address redirects more than {self._settings.redirects} times")
@@ -95,7 +115,7 @@ class PageFetcher:
     def _check_host(self, target: FetchTarget) -> None:
         host = target.host
         if any(host == each or (each.startswith(".") and host.endswith(each)) for each in self._blocked):
-            raise PageRefused(f"pages of {host} may not be fetched here")
+            raise PageForbidden(f"pages of {host} may not be fetched here")
 
     async def _check_robots(self, target: FetchTarget) -> None:
         """Whether the host lets programs read the address, by its robots.txt; a host without one does. Raises PageRefused."""
@@ -107,7 +127,7 @@ class PageFetcher:
         parser = RobotFileParser()
         parser.parse(text.splitlines())
         if not parser.can_fetch(self._settings.user_agent, target.url):
-            raise PageRefused(f"{target.host} asks programs not to read this page (robots.txt)")
+            raise PageForbidden(f"{target.host} asks programs not to read this page (robots.txt)")
 
     @contextlib.asynccontextmanager
     async def _answer(self, target: FetchTarget, headers: dict[str, str]) -> AsyncIterator[httpx.Response]:
@@ -145,7 +165,7 @@ async def _body(answer: httpx.Response, most: int, what: str) -> bytes:
         async for piece in answer.aiter_raw():
             body += piece
             if len(body) > most:
-                raise PageRefused(f"{what} has more than {most} bytes")
+                raise PageTooLarge(f"{what} has more than {most} bytes")
     except (httpx.HTTPError, ssl.SSLError, OSError) as error:
         raise PageRefused(f"{what} could not be read to its end") from error
     return bytes(body)

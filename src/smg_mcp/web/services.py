@@ -15,6 +15,9 @@ from smg_mcp.records.settings import SearchSettings
 __all__ = ["SERVICES", "SearchAsked", "SearchResult", "results_of"]
 
 
+_AGE = 40  # characters of what a result says of its age
+
+
 @attrs.frozen
 class SearchAsked:
     """One request of a search service."""
@@ -27,11 +30,12 @@ class SearchAsked:
 
 @attrs.frozen
 class SearchResult:
-    """One result: where, what it is called, and what is said of it."""
+    """One result: where, what it is called, what is said of it, and how old it says that it is."""
 
     url: str
     title: str
     text: str
+    age: str | None = None
 
 
 @attrs.frozen
@@ -43,6 +47,8 @@ class _Service:
     """Where the results are in the answer."""
     text: str
     """Which field of a result says what it is about."""
+    age: str
+    """Which field of a result says how old it is."""
 
 
 def _searxng(url: str, query: str, count: int, key: str) -> SearchAsked:
@@ -60,9 +66,11 @@ def _tavily(url: str, query: str, count: int, key: str) -> SearchAsked:
 
 
 SERVICES: Final[Mapping[str, _Service]] = {
-    "searxng": _Service("", _searxng, ("results",), "content"),
-    "brave": _Service("https://api.search.brave.com/res/v1/web/search", _brave, ("web", "results"), "description"),
-    "tavily": _Service("https://api.tavily.com/search", _tavily, ("results",), "content"),
+    "searxng": _Service("", _searxng, ("results",), "content", "publishedDate"),
+    "brave": _Service(
+        "https://api.search.brave.com/res/v1/web/search", _brave, ("web", "results"), "description", "age"
+    ),
+    "tavily": _Service("https://api.tavily.com/search", _tavily, ("results",), "content", "published_date"),
 }
 
 
@@ -83,6 +91,7 @@ def results_of(settings: SearchSettings, body: bytes, count: int) -> Sequence[Se
         fields = each if isinstance(each, Mapping) else {}
         url = fields.get("url")
         if isinstance(url, str) and url.startswith(("https://", "http://")):
-            title, text = (fields.get(name) for name in ("title", service.text))
-            results.append(SearchResult(url, str(title or "")[:300], str(text or "")[: settings.characters]))
+            title, text, age = (fields.get(name) for name in ("title", service.text, service.age))
+            told = str(age)[:_AGE] if isinstance(age, str) and age else None
+            results.append(SearchResult(url, str(title or "")[:300], str(text or "")[: settings.characters], told))
     return results

@@ -59,7 +59,10 @@ def _searching(settings: SearchSettings, transport: Callable[[], httpx.AsyncBase
         except (PageRefused, ValueError) as error:
             return ToolOutcome((ToolText(str(error)),), is_error=True)
         text = "\n\n".join(f"{each.title}\n{each.url}\n{each.text}".strip() for each in results) or "Nothing was found."
-        told = [{"url": each.url, "title": each.title, "text": each.text} for each in results]
+        told = [
+            {"url": each.url, "title": each.title, "text": each.text, **({"age": each.age} if each.age else {})}
+            for each in results
+        ]
         return ToolOutcome((ToolText(foreign(text, "results of a search")),), {"results": told})
 
     return search
@@ -78,7 +81,7 @@ def _fetching(settings: FetchSettings, fetcher: PageFetcher) -> Callable[..., ob
             found = await fetcher.fetch(url)
             title, text = await reader.read(found.body, found.content_type)
         except PageRefused as error:
-            return ToolOutcome((ToolText(f"The page cannot be read: {error}."),), is_error=True)
+            return ToolOutcome((ToolText(f"The page cannot be read: {error}."),), {"code": error.code}, is_error=True)
         text, cut = text[: settings.characters], len(text) > settings.characters
         head = f"{title}\n{found.url}\n" if title else f"{found.url}\n"
         end = f"\n[cut at {settings.characters} characters]" if cut else ""

@@ -44,7 +44,8 @@ _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "
 class GeminiRequest(Struct, frozen=True):
     """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
     each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema. `shows_tools`: the answer
-    has the calls of tools that run here in it. `not_offered` are the kinds of tools that the model is not offered."""
+    has the calls of tools that run here in it. `not_offered` are the kinds of tools that the model is not
+    offered. `grounds`: the answer tells what it is grounded in."""
 
     generation: GenerationRequest
     array: bool = False
@@ -53,6 +54,7 @@ class GeminiRequest(Struct, frozen=True):
     schema_place: str = "generationConfig.responseSchema"
     shows_tools: bool = False
     not_offered: tuple[str, ...] = ()
+    grounds: bool = False
 
     @property
     def shows_thoughts(self) -> bool:
@@ -161,6 +163,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         *(generation, array, conversation.places, offered.places, schema_field(config)),
         shows_tools=shows_tools,
         not_offered=offered.not_offered,
+        grounds=offered.has_built_in,
     )
 
 

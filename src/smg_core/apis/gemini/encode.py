@@ -22,9 +22,11 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.apis.gemini.decode import GeminiRequest
+from smg_core.apis.google.built_in import Grounding, built_in_parts
 from smg_core.apis.google.mcp import MCP, call_part, response_part
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
+    Annotation,
     Cancelled,
     Done,
     Event,
@@ -38,6 +40,7 @@ from smg_core.events import (
     RefusalDelta,
     Started,
     TextDelta,
+    TextEnd,
     TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
@@ -72,7 +75,17 @@ _MALFORMED = "The arguments of a function call are no JSON object."
 class _Candidate:
     """One candidate: the call that is open, and what is to stand on a later part."""
 
-    __slots__ = ("arguments", "call", "finished", "logprobs", "malformed", "running", "seal")
+    __slots__ = (
+        "arguments",
+        "call",
+        "finished",
+        "grounding",
+        "logprobs",
+        "malformed",
+        "running",
+        "running_kind",
+        "seal",
+    )
 
     def __init__(self) -> None:
         self.call: ToolCallStart | None = None
@@ -81,7 +94,8 @@ class _Candidate:
         self.malformed = False
         self.finished: Finished | None = None
         self.logprobs = _Logprobs()
-        self.running = ""  # the id of the call that runs here
+        self.running = self.running_kind = ""  # the id of the call that runs here, and of which tool it is
+        self.grounding = Grounding()
 
     def parts(self, event: Event, request: GeminiRequest) -> list[JsonObject]:
         """The parts that an event makes. A seal that still waits when the model begins to reason again has one of its own."""
@@ -94,9 +108,13 @@ class _Candidate:
     def _part(self, event: Event, request: GeminiRequest) -> JsonObject | None:
         match event:
             case HostedStart() | HostedEnd():
-                return self._hosted(event) if request.shows_tools else None
+                return self._hosted(event, shows=request.shows_tools)
+            case Annotation() | TextEnd():
+                self.grounding.note(event)
             case TextDelta():
                 self.logprobs.add(event.logprobs)
+                if request.grounds:
+                    self.grounding.text(event.text)
                 return {"text": event.text} if event.text else None
             case RefusalDelta():
                 return {"text": event.text} if event.text else None
@@ -114,13 +132,17 @@ class _Candidate:
                 self.finished = event
         return None
 
-    def _hosted(self, event: HostedStart | HostedEnd) -> JsonObject | None:
-        """The part of a call that runs here, or of its result."""
+    def _hosted(self, event: HostedStart | HostedEnd, *, shows: bool) -> JsonObject | None:
+        """The part of a call that runs here, or of its result, where the answer `shows` them."""
         if isinstance(event, HostedStart):
-            self.running = event.id if event.kind == MCP else ""
-            return call_part(event) if self.running else None
-        call_id, self.running = self.running, ""
-        return response_part(event, call_id) if call_id else None
+            self.running, self.running_kind = event.id, event.kind
+            self.grounding.call(event)
+            known = call_part(event) if event.kind == MCP else built_in_parts(event, event.kind, event.id)
+            return known if shows else None
+        call_id, kind, self.running_kind = self.running, self.running_kind, ""
+        self.grounding.result(event)
+        known = response_part(event, call_id) if kind == MCP else built_in_parts(event, kind, call_id)
+        return known if shows else None
 
     def _call(self, event: ToolCallEnd) -> JsonObject | None:
         call, self.call = self.call, None
@@ -142,12 +164,14 @@ class _Candidate:
         if self.malformed and reason in ("tool_calls", "stop") and not stopped:
             reason = "malformed_call"
         found: JsonObject = {"finishReason": _REASONS[reason]}
+        found |= self.grounding.wire() if request.grounds else {}
         return found | {"finishMessage": _MALFORMED} if reason == "malformed_call" else found
 
     def fork(self) -> "_Candidate":
         """An independent copy."""
         other = copy.copy(self)
         other.arguments, other.logprobs = self.arguments.copy(), self.logprobs.fork()
+        other.grounding = self.grounding.fork()
         return other
 
 
@@ -169,6 +193,7 @@ class GeminiStreamEncoder:
     def __init__(self, request: GeminiRequest, created: int) -> None:
         self._request = request
         self._array = request.array
+        self._fast = not request.array and not request.grounds
         self.content_type = "application/json" if request.array else "text/event-stream; charset=utf-8"
         self._prompt_tokens = 0
         self._tail = self._make_tail()
@@ -194,7 +219,7 @@ class GeminiStreamEncoder:
         for event in events:
             if self._ended:
                 break
-            if type(event) is TextDelta and not event.logprobs and not self._array:
+            if type(event) is TextDelta and not event.logprobs and self._fast:
                 if event.text:  # the fast path: one more token
                     prefix = self._text_prefix.get(event.index) or self._prefix(event.index)
                     frames += (prefix, encode_text(event.text), self._text_suffix)

@@ -9,6 +9,7 @@ import msgspec
 
 from smg_core.apis.gemini.schema import json_schema
 from smg_core.apis.gemini.types import FunctionDeclaration, GeminiTool, GenerationConfig, ToolConfig
+from smg_core.apis.google.built_in import BUILT_IN, google_tool
 from smg_core.apis.google.mcp import MCP, server_of_tools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
@@ -53,6 +54,11 @@ class ReadTools(msgspec.Struct, frozen=True):
     servers: tuple[HostedTool, ...] = ()
 
     @property
+    def has_built_in(self) -> bool:
+        """Whether some of the tools that run here are Google's own."""
+        return any(server.config.get("built_in") is not None for server in self.servers)
+
+    @property
     def not_offered(self) -> tuple[str, ...]:
         """The kinds of tools that are not offered, each once."""
         return tuple(dict.fromkeys(place.rpartition(".")[2] for place in self.hosted))
@@ -78,9 +84,14 @@ def read_functions(
                 at = f"tools[{place}].mcpServers[{order}]"
                 servers[at] = server_of_tools(each, at, tuple(servers.values()))
             tool = msgspec.structs.replace(tool, mcp_servers=None)
+        kinds = {str(each.config["label"]) for each in servers.values() if each.config.get("built_in")}
         names = zip(tool.__struct_fields__, tool.__struct_encode_fields__, strict=True)
         for name, wire in names:
             if name in _HOSTED and (asked := getattr(tool, name)) is not None:
+                if (kind := BUILT_IN.get(name)) in runs_here:
+                    if kind not in kinds:
+                        servers[f"tools[{place}].{wire}"] = google_tool(name, asked, f"tools[{place}].{wire}")
+                    continue
                 hosted.append(f"tools[{place}].{wire}")
                 if name != "mcp_servers":
                     refuse_named(asked, hosted[-1])

@@ -15,6 +15,7 @@ import attrs
 import msgspec
 
 from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.built_in import result_texts
 from smg_core.apis.messages.compaction import summary_text
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
@@ -30,6 +31,7 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
+from smg_core.sources import CITE_HOW, Source, mark_of_source, unmarked
 from smg_core.wire.decoding import brief, check_depth, explained
 from smg_core.wire.documents import document_text, faulty, inline_file
 from smg_core.wire.settings import LimitsConfig
@@ -69,13 +71,15 @@ def _without_billing(text: str) -> str:
 
 class Conversation:
     """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
-    tools that a tool search found, `called` those of tools that were called."""
+    tools that a tool search found, `called` those of tools that were called; `sources` are what the answer may cite."""
 
     def __init__(self, limits: LimitsConfig, *, drop_billing: bool) -> None:
         self.places: list[list[Place]] = []
         self._turns: list[_Turn] = []
         self.referred: set[str] = set()
         self.called: set[str] = set()
+        self.sources: list[Source] = []
+        self._search_results = 0
         self._depth = limits.json_depth
         self._drop_billing = drop_billing
 
@@ -209,7 +213,7 @@ class Conversation:
             case wire.DocumentBlock():
                 return _document(block, at)
             case wire.SearchResultBlock():
-                return Text(_search_result(block), mark_of(block.cache_control))
+                return Text(self._search_result(block), mark_of(block.cache_control))
             case wire.ToolReferenceBlock():
                 self.referred.add(block.tool_name)
                 return Text(f"Tool found: {block.tool_name}", mark_of(block.cache_control))
@@ -218,6 +222,24 @@ class Conversation:
                 text = _told(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
+
+    def _search_result(self, block: wire.SearchResultBlock) -> str:
+        """A result of a search of the client's. Where it is to be cited, each of its texts is a source with a mark of its own."""
+        texts = [each.text for each in block.content]
+        told = ""
+        if block.citations is not None and block.citations.enabled:
+            told = "" if self.sources else f"{CITE_HOW}\n"
+            before = len(self.sources)
+            place = self._search_results
+            self.sources += [
+                Source("result", block.source, block.title, text, place=(place, order))
+                for order, text in enumerate(texts)
+            ]
+            texts = [f"{mark_of_source(number)} {unmarked(text)}" for number, text in enumerate(texts, before + 1)]
+        self._search_results += 1
+        text = "\n\n".join(texts)
+        head = f"<source>{block.source}</source>\n<title>{block.title}</title>"
+        return f"{told}<search_result>\n{head}\n{text}\n</search_result>"
 
     def _result(self, block: wire.ToolResultBlock, at: str) -> ToolResult:
         content = block.content
@@ -280,11 +302,6 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
     return Text(document_text(text, block.title, block.context), mark_of(block.cache_control))
 
 
-def _search_result(block: wire.SearchResultBlock) -> str:
-    text = "\n\n".join(each.text for each in block.content)
-    return f"<search_result>\n<source>{block.source}</source>\n<title>{block.title}</title>\n{text}\n</search_result>"
-
-
 def _told(block: JsonObject) -> str:
     """What a block of a provider's tools says to another model: its call, or the texts of its result."""
     kind = block.get("type")
@@ -297,6 +314,8 @@ def _told(block: JsonObject) -> str:
         return content
     if not kind.endswith("_tool_result") or not isinstance(content, list):
         return ""
+    if kind == "web_search_tool_result":
+        return "\n\n".join(result_texts(content))
     texts = [each.get("text") or each.get("title") for each in content if isinstance(each, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
 

@@ -181,7 +181,9 @@ def _decoded(
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
     needed = talk.called if body.tool_choice is None else talk.called | {body.tool_choice.name or ""}
-    offered = with_servers(read_tools(body.tools, talk.referred, needed, limits, len(incoming.body)), servers)
+    offered = with_servers(
+        read_tools(body.tools, talk.referred, needed, limits, len(incoming.body), incoming.hosted), servers
+    )
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
     if not messages:  # an empty turn of the assistant alone, or blocks of which no model is told: engines fail on it
@@ -191,6 +193,7 @@ def _decoded(
             _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),
             context_edits=edits,
             compact=compact,
+            sources=tuple(talk.sources),
         ),
         tuple(map(tuple, talk.places)),
         offered.places,

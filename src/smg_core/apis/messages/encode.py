@@ -17,7 +17,8 @@ What the API leaves open is decided so:
 - An answer that the engine has ended before it was whole is an error: the API has no reason to stop for that.
 - A summary that the flow has made of the history is a block, and the reason to stop where the answer ends with it; its tokens
   are listed apart from the answer's (`usage.iterations`), as the API does.
-- What the API cannot express is left out: annotations, hosted tools, other opaque blocks.
+- A text that cites something ends there: what follows is another block, so that a block's citations are of the whole of it.
+- What the API cannot express is left out: annotations of other sources, other hosted tools and opaque blocks.
 
 Pure. Above: the server. Below: events, messages, errors, json_text. It knows no engine.
 """
@@ -30,11 +31,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple, replace
 
+from smg_core.apis.messages.built_in import HostedBlocks
 from smg_core.apis.messages.compaction import COMPACTED, Compacted, read_compacted
 from smg_core.apis.messages.decode import MessagesRequest
-from smg_core.apis.messages.mcp import result_block, use_block
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
+    Annotation,
     Cancelled,
     Done,
     EditedContext,
@@ -170,7 +172,7 @@ class MessagesStreamEncoder:
         self._open = ""  # the type of the open block
         self._wraps: bool | None = None  # whether the open call's arguments are wrapped, None before they begin
         self._delta = b""  # what a delta of the open block begins with
-        self._use_id = ""  # of the call that runs here
+        self._hosted = HostedBlocks(request.generation.id, request.generation.sources)
         self._finished: Finished | None = None
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
@@ -289,20 +291,27 @@ class MessagesStreamEncoder:
 
     def _run(self, event: HostedStart, frames: list[bytes]) -> None:
         """A call of a tool that runs here; of what else the server does with tools the API tells nothing."""
-        self._use_id = ""
-        if event.kind != "mcp":
+        made = self._hosted.use(event, self._next)
+        if made is None:
             return
-        block, arguments = use_block(event, self._request.generation.id, self._next)
-        self._use_id = str(block["id"])
-        self._start_block("mcp_tool_use", encode_object(block), b'"type":"input_json_delta","partial_json":', frames)
+        block, arguments = made
+        delta = b'"type":"input_json_delta","partial_json":'
+        self._start_block(str(block["type"]), encode_object(block), delta, frames)
         frames += (self._delta, encode_text(arguments), _BLOCK_END)
         self._end_block(frames)
 
     def _returned(self, event: HostedEnd, frames: list[bytes]) -> None:
-        if self._use_id:
-            block = encode_object(result_block(event, self._use_id))
-            self._start_block("mcp_tool_result", block, b"", frames)
+        if (block := self._hosted.result(event)) is not None:
+            self._start_block(str(block["type"]), encode_object(block), b"", frames)
             self._end_block(frames)
+
+    def _cite(self, event: Annotation, frames: list[bytes]) -> None:
+        """A source of the open text, which ends with its sources: more text is another block."""
+        if self._open in ("text", "cited") and (citation := self._hosted.citation(event)) is not None:
+            self._open = "cited"
+            delta: JsonObject = {"type": "citations_delta", "citation": citation}
+            body = {"type": "content_block_delta", "index": self._next - 1, "delta": delta}
+            frames.append(_frame("content_block_delta", encode_object(body)))
 
     def _summarized(self, event: OpaqueBlock, frames: list[bytes]) -> None:
         if event.kind != COMPACTED:
@@ -322,7 +331,7 @@ class MessagesStreamEncoder:
         if self._finished is not None and broken_off(self._finished) is None:
             delta = _ending(self._finished, self._request, self._paused)
             body: JsonObject = {"type": "message_delta", "delta": delta}
-            body["usage"] = _split_usage(event, self._compacted, self._paused)
+            body["usage"] = _split_usage(event, self._compacted, self._paused) | self._hosted.usage
             if self._request.edited:
                 body["context_management"] = _applied(self._edits)
             frames.append(_frame("message_delta", encode_object(body)))
@@ -348,6 +357,7 @@ _WRITERS: dict[type, Callable[[MessagesStreamEncoder, Any, list[bytes]], None]] 
     TextDelta: MessagesStreamEncoder._text,
     RefusalDelta: MessagesStreamEncoder._text,
     TextEnd: MessagesStreamEncoder._close,
+    Annotation: MessagesStreamEncoder._cite,
     ReasoningDelta: MessagesStreamEncoder._think,
     ReasoningEnd: MessagesStreamEncoder._sign,
     Verbatim: MessagesStreamEncoder._tell,
@@ -378,6 +388,8 @@ class MessagesWholeEncoder:
         self._hidden = request.generation.reasoning.visible == "sealed"
         self._blocks: list[JsonObject] = []
         self._said: list[str] = []  # of the open block
+        self._citations: list[JsonObject] = []  # of the open text
+        self._hosted = HostedBlocks(request.generation.id, request.generation.sources)
         self._finished: Finished | None = None
         self._usage = Usage(0, 0)
         self._error: SmgError | None = None
@@ -388,7 +400,8 @@ class MessagesWholeEncoder:
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._blocks = [dict(block) for block in self._blocks]
-        other._said = self._said.copy()
+        other._said, other._citations = self._said.copy(), self._citations.copy()
+        other._hosted = self._hosted.fork()
         return other
 
     def add(self, events: Sequence[Event]) -> None:
@@ -397,8 +410,8 @@ class MessagesWholeEncoder:
             match event:
                 case Started():
                     self._edits = event.edits
-                case TextDelta() | RefusalDelta() | ReasoningDelta():
-                    self._said.append(event.text)
+                case TextDelta() | RefusalDelta() | ReasoningDelta() | Annotation():
+                    self._more(event)
                 case TextEnd():
                     self._text()
                 case ReasoningEnd():
@@ -417,14 +430,22 @@ class MessagesWholeEncoder:
                 case Finished() | Usage() | Failed() | Cancelled():
                     self._ended(event)
 
+    def _more(self, event: TextDelta | RefusalDelta | ReasoningDelta | Annotation) -> None:
+        """More of the open block, or a source of it, behind which more text is another block."""
+        if not isinstance(event, Annotation):
+            if self._citations and event.text:
+                self._text()
+            self._said.append(event.text)
+        elif "".join(self._said) and (citation := self._hosted.citation(event)) is not None:
+            self._citations.append(citation)
+
     def _run(self, event: HostedStart | HostedEnd) -> None:
         """A call of a tool that runs here, or its result."""
         if isinstance(event, HostedEnd):
-            if self._blocks and self._blocks[-1]["type"] == "mcp_tool_use":
-                self._blocks.append(result_block(event, str(self._blocks[-1]["id"])))
-        elif event.kind == "mcp":
-            block, arguments = use_block(event, self._request.generation.id, len(self._blocks))
-            self._blocks.append(block | {"input": _input(arguments)})
+            if (block := self._hosted.result(event)) is not None:
+                self._blocks.append(block)
+        elif (made := self._hosted.use(event, len(self._blocks))) is not None:
+            self._blocks.append(made[0] | {"input": _input(made[1])})
 
     def _ended(self, event: Finished | Usage | Failed | Cancelled) -> None:
         match event:
@@ -446,7 +467,8 @@ class MessagesWholeEncoder:
         text = "".join(self._said)
         self._said.clear()
         if text:
-            self._blocks.append({"type": "text", "text": text, "citations": None})
+            self._blocks.append({"type": "text", "text": text, "citations": self._citations or None})
+        self._citations = []
 
     def _thought(self, event: ReasoningEnd) -> None:
         thinking = "" if self._hidden else "".join(self._said)
@@ -461,7 +483,7 @@ class MessagesWholeEncoder:
         paused = self._request.pauses and self._compacted is not None
         message = {**_message(self._request), "content": self._blocks}
         message |= _ending(self._finished, self._request, paused)
-        message["usage"] = _split_usage(self._usage, self._compacted, paused)
+        message["usage"] = _split_usage(self._usage, self._compacted, paused) | self._hosted.usage
         if not self._request.generation.generate:
             message |= {"content": [], "stop_reason": "max_tokens", "stop_sequence": None, "stop_details": None}
             message["usage"] = _usage(replace(self._usage, completion_tokens=0, reasoning_tokens=0))

@@ -53,7 +53,9 @@ def token_count(services: Services) -> Handler:
     """The handler of `POST /v1/messages/count_tokens`, which asks no engine."""
 
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
-        decoded = await decoded_body(services, replace(incoming, hosted=services.hosted()), decode_count)
+        decoded = await decoded_body(
+            services, replace(incoming, hosted=services.hosted(MESSAGES.name, incoming.caller)), decode_count
+        )
         located.append(decoded.locate)
         with naming_places_of(decoded.generation):
             counted = await prompt_count(services, without_hosted_tools(decoded.generation))

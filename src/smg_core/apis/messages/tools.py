@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.built_in import built_in_kind, read_server_tool
 from smg_core.apis.messages.content import mark_of
 from smg_core.apis.messages.mcp import ServerOfTools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
@@ -76,18 +77,21 @@ missed, more tools are offered than need be; where it is taken wrongly, deferred
 
 class OfferedTools(msgspec.Struct, frozen=True):
     """The tools of a request: those that are offered, the place of each in the body, and the names of those that a server
-    runs; `servers` are those whose tools run here; `kinds` the types of all that a server runs, each once."""
+    runs; `servers` are those whose tools run here; `kinds` the types of all that a server runs, each once, and
+    `built_in` the names of server tools that run here."""
 
     tools: tuple[FunctionTool, ...] = ()
     places: tuple[int, ...] = ()
     hosted: frozenset[str] = frozenset()
     servers: tuple[HostedTool, ...] = ()
     kinds: tuple[str, ...] = ()
+    built_in: frozenset[str] = frozenset()
 
     @property
     def not_offered(self) -> tuple[str, ...]:
         """The types of tools that are not offered."""
-        return tuple(kind for kind in self.kinds if not (self.servers and kind == "mcp_toolset"))
+        runs = len(self.servers) > len(self.built_in)
+        return tuple(kind for kind in self.kinds if not (runs and kind == "mcp_toolset"))
 
 
 def with_servers(offered: OfferedTools, servers: Sequence[ServerOfTools]) -> OfferedTools:
@@ -96,7 +100,9 @@ def with_servers(offered: OfferedTools, servers: Sequence[ServerOfTools]) -> Off
         return offered
     places = tuple(-1 if server.place is None else server.place for server in servers)
     return msgspec.structs.replace(
-        offered, servers=tuple(server.tool for server in servers), places=(*offered.places, *places)
+        offered,
+        servers=(*offered.servers, *(server.tool for server in servers)),
+        places=(*offered.places, *places),
     )
 
 
@@ -106,9 +112,10 @@ def read_tools(
     needed: Collection[str],
     limits: LimitsConfig,
     size: int,
+    runs_here: frozenset[str] = frozenset(),
 ) -> OfferedTools:
     """The tools; `found` are the names that a search of the client has found in the conversation, `needed` those that were called
-    in it or are demanded; `size` is the body's, in bytes."""
+    in it or are demanded; `size` is the body's, in bytes; `runs_here` are the kinds of tools that run here."""
     if not listed:
         return OfferedTools()
     if len(listed) > limits.tools:
@@ -119,15 +126,19 @@ def read_tools(
     kinds: dict[str, None] = {}
     names: set[str] = set()
     waits = bool(found) or _client_searches(listed)
+    built_in: dict[int, HostedTool] = {}
     for place, tool in enumerate(listed):
         if tool.type is not None and tool.type.startswith(_HOSTED):
+            server = read_server_tool(tool, f"tools[{place}]") if built_in_kind(tool.type) in runs_here else None
+            if server is not None:
+                _take_name(tool.name or "", place, names)
+                built_in[place] = server
+                continue
             hosted.add(tool.name or tool.type)
             kinds[tool.type] = None
             continue
         made = _tool(tool, f"tools[{place}]")
-        if made.name in names:
-            raise InvalidRequest("Tool names must be unique.", param=f"tools[{place}].name")
-        names.add(made.name)
+        _take_name(made.name, place, names)
         if not (made.deferred and waits) or made.name in found or made.name in needed:
             tools.append(made)
             places.append(place)
@@ -137,7 +148,20 @@ def read_tools(
         raise InvalidRequest(
             f"The schemas have {taken} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
         )
-    return OfferedTools(tuple(tools), tuple(places), frozenset(hosted), kinds=tuple(kinds))
+    return OfferedTools(
+        tuple(tools),
+        (*places, *built_in),
+        frozenset(hosted),
+        tuple(built_in.values()),
+        tuple(kinds),
+        frozenset([str(server.config["label"]) for server in built_in.values()]),
+    )
+
+
+def _take_name(name: str, place: int, taken: set[str]) -> None:
+    if name in taken:
+        raise InvalidRequest("Tool names must be unique.", param=f"tools[{place}].name")
+    taken.add(name)
 
 
 def _client_searches(listed: Sequence[wire.ToolWire]) -> bool:
@@ -184,6 +208,8 @@ def read_tool_choice(choice: wire.ToolChoiceWire | None, offered: OfferedTools) 
         if not offered.tools and not offered.servers:
             raise _no_tool(offered)
         return ToolChoice("required", (), parallel)
+    if choice.name in offered.built_in:
+        return ToolChoice("required", (ToolKey("", choice.name, "mcp"),), parallel)
     if choice.name in offered.hosted:
         raise UnsupportedParameter(
             f"The tool '{brief(choice.name or '')}' is run by a server, and this one cannot.", param="tool_choice.name"

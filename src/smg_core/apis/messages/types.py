@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.scalars import ModelName
+from smg_core.wire.web_search import UserPlace
 
 __all__ = [
     "KNOWN_BLOCKS",
@@ -243,6 +244,14 @@ class ToolWire(Struct, gc=False):
     mcp_server_name: str | None = None
     default_config: JsonObject | None = None
     configs: dict[str, JsonObject] | None = None
+    allowed_callers: list[str] | None = None
+    max_uses: int | None = None
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+    user_location: UserPlace | None = None
+    max_content_tokens: int | None = None
+    citations: JsonObject | None = None
+    url_sources: JsonObject | None = None
 
 
 class McpPermission(Struct, gc=False):

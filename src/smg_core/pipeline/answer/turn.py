@@ -25,6 +25,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.pipeline.answer.attempt import AnyReader
+from smg_core.pipeline.answer.citing import Citing
 from smg_core.request import Opaque, Part, Reasoning, Text, ToolCall
 from smg_core.sealing.reasoning import CARRIED
 
@@ -59,7 +60,8 @@ class Turn(Struct, frozen=True):
     output of each choice by its index if the flow asked for that (`Stream.keep`), else None. `usage` counts only this turn,
     `calls` the tool calls of the whole response so far. `failed`: of two workers, the name of the one that failed. `held`: the
     `Finished` events were not sent to the client. If the turn was kept, another call can continue it (`Stream.continues`) with
-    its `reader`, and `transcript` collects its outputs; `received` is how many tokens of the turn have come, of all its calls.
+    its `reader`, `transcript` collects its outputs, `citing` has the sources of its text; `received` is how many tokens of it
+    have come, of all its calls.
     `begun`: this call of an engine has brought something. `cut_short`: the budget of reasoning is used up, so another call must
     continue the turn. `lost`: the worker was lost, with all the calls that it had.
     `handed_nothing`: the engine failed before it had said anything, and the one to blame may also be that which read the prompt
@@ -74,6 +76,7 @@ class Turn(Struct, frozen=True):
     held: bool = False
     reader: AnyReader | None = None
     transcript: "Transcript | None" = None
+    citing: Citing | None = None
     cut_short: bool = False
     begun: bool = False
     received: int = 0

@@ -16,6 +16,7 @@ from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import FirstToken, ToldOtherwise
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver
+from smg_core.pipeline.answer.citing import Citing
 from smg_core.pipeline.answer.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.answer.turn import Transcript, Turn
 from smg_core.pipeline.calls.chat_calls import ChatCalls
@@ -69,13 +70,8 @@ class EngineCall:
         within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
         # Of a stop string that began at another engine it does not see the beginning.
         told_stops = step.chosen.worker.facts.stop_strings and not within_budget and step.continues is None
-        receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
-        if not step.shown:
-            receiver = Unseen(run.answer)
-        elif step.hosted:
-            receiver = WithoutCalls(step.hosted, run.answer, receiver)
-        receiver = Recording(self.transcript, receiver) if self.transcript is not None else receiver
-        receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
+        self.citing: Citing | None = None
+        receiver = self._receiver(step, run)
 
         def on_first() -> None:
             if not self._fit.request.stream:
@@ -90,6 +86,19 @@ class EngineCall:
 
         shares = step.prompted.shares(hosted=bool(step.hosted) and run.tool_turns > 0)
         self.attempt: Attempt[Any] = Attempt(reader, receiver, on_first=on_first, tells_stops=told_stops, shares=shares)
+
+    def _receiver(self, step: Stream, run: Run) -> EventReceiver:
+        """What the attempt's events go through on their way to the answer."""
+        receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
+        if not step.shown:
+            receiver = Unseen(run.answer)
+        elif sources := step.prompted.request.sources:
+            before = step.continues.citing if step.continues is not None else None
+            receiver = self.citing = Citing(sources, receiver) if before is None else before.onto(receiver)
+        if step.shown and step.hosted:
+            receiver = WithoutCalls(step.hosted, run.answer, receiver)
+        receiver = Recording(self.transcript, receiver) if self.transcript is not None else receiver
+        return Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
     def _reader(self) -> OutputProcessor | ChatReader:
         if self.step.continues is not None:
@@ -277,6 +286,7 @@ class EngineCall:
             held=not self.step.ends,
             reader=ids if ids is not None and wanted and ids.resumable else None,
             transcript=self.transcript,
+            citing=self.citing,
             cut_short=ids is not None and ids.cut_short,
             begun=attempt.pushes > 0,
             handed_nothing=self.pairing is not None and self.handed_nothing,

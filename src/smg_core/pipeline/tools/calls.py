@@ -7,17 +7,19 @@ leaves cancels the calls that run. Above: the wiring. Below: the `ToolService`, 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from smg_core.built_in import FaultCode
 from smg_core.clock import Clock
-from smg_core.errors import SmgError
+from smg_core.errors import Overloaded, SmgError
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
 from smg_core.hooks import ToolCalled
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.settings import McpConfig
+from smg_core.pipeline.tools.built_in import action_of
 from smg_core.pipeline.tools.hosted import (
     Called,
     CallTools,
@@ -91,7 +93,10 @@ class ToolCalling:
     ) -> HostedResult:
         """Tell the client of one call, from its beginning to its result."""
         call, answer = running.call, run.answer
-        answer.tell((HostedStart(0, call.id, "mcp", _opening(call)),))
+        own = call.server.built_in
+        answer.tell((HostedStart(0, call.id, "mcp" if own is None else own.kind, _opening(call)),))
+        if own is not None:
+            answer.tell((HostedProgress(0, "searching"),))
         await answer.flush()
         task.add_done_callback(lambda _: running.changed.set())
         while not task.done():
@@ -104,7 +109,8 @@ class ToolCalling:
         await answer.flush()
         kinds = self._takes(step.model, step.caller.tenant)
         content = tuple([_taken(part, kinds) for part in found.content])
-        return HostedResult(call, content or (Text(""),), found.is_error, found.found)
+        sources = found.sources if found.cites else ()
+        return HostedResult(call, content or (Text(""),), found.is_error, found.found, sources)
 
     async def _run(self, running: "_Running", step: CallTools, places: asyncio.Semaphore, run: Run) -> ToolAnswer:
         """One call, when there is a place for it. What goes wrong is its answer."""
@@ -123,7 +129,7 @@ class ToolCalling:
         if call.fault is not None:
             if call.denied or call.approval is not None:
                 await self._note(call, "denied", step)
-            return _failed(call.fault), "bad_arguments"
+            return _failed(call.fault, call.code or ""), "bad_arguments"
         arguments: JsonObject = msgspec.json.decode(call.arguments or "{}")
         if call.within is not None:
             return await self._searched(call.within, arguments)
@@ -132,7 +138,8 @@ class ToolCalling:
                 call, arguments, step.caller, step.headers, running.progress, step.request_id
             )
         except SmgError as error:
-            return _failed(error.message), type(error).__name__
+            code: FaultCode = "busy" if isinstance(error, Overloaded) else "failed"
+            return _failed(error.message, code), type(error).__name__
         return found, "error" if found.is_error else "ok"
 
     async def _note(self, call: HostedCall, why: NotMade, step: CallTools) -> None:
@@ -177,25 +184,33 @@ def _taken(part: Part, kinds: frozenset[str]) -> Part:
     return Text(f"[The tool returned a part of the kind {kind}, which this model does not take.]")
 
 
-def _failed(message: str) -> ToolAnswer:
-    return ToolAnswer((Text(message),), is_error=True)
+def _failed(message: str, code: "FaultCode | Literal['']" = "") -> ToolAnswer:
+    return ToolAnswer((Text(message),), is_error=True, code=code)
 
 
 def _opening(call: HostedCall) -> bytes:
     told: JsonObject = {"server": call.server.label, "name": call.name, "arguments": call.arguments or "{}"}
     if call.approval is not None:
         told["approval"] = call.approval
+    if call.server.built_in is not None:
+        told["action"] = action_of(call.name, call.arguments)
     return encode_object(told)
 
 
 def _closing(found: ToolAnswer) -> bytes:
-    """The result as the encoders are told it: `text`, `content` as a list of parts, `structured`."""
+    """The result as the encoders are told it: `text`, `content` as a list of parts, `structured`; of a built-in tool also
+    `sources` and `code`."""
     told: dict[str, Json] = {
         "text": "\n".join(part.text for part in found.content if isinstance(part, Text)),
         "content": [_described(part) for part in found.content],
     }
     if found.structured is not None:
         told["structured"] = found.structured
+    if found.sources:
+        told["sources"] = msgspec.to_builtins(found.sources, str_keys=True)
+        told["cites"] = found.cites
+    if found.code:
+        told["code"] = found.code
     return encode_object(told)
 
 

@@ -10,10 +10,12 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.errors import SmgError
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.flow.steps import Step
 from smg_core.request import Caller, Part
+from smg_core.sources import Source
 
 __all__ = [
     "CallTools",
@@ -59,7 +61,8 @@ class ToolServer(Struct, frozen=True):
     that name in the operator's configuration. `authorization` is a bearer token for it. `headers` are sent to
     it: to one with a `url` all, to one of the operator's those that its configuration forwards. `allowed` are
     the tools that the model may call. `approval`: "always" and "never" hold for all of its tools; None means that `always` and
-    `never` say which, and a tool that neither takes needs approval. `at` is its place in `GenerationRequest`."""
+    `never` say which, and a tool that neither takes needs approval. `at` is its place in `GenerationRequest`. `built_in`: it is
+    no server of tools but one of the APIs' own."""
 
     label: str
     url: str | None = None
@@ -70,6 +73,7 @@ class ToolServer(Struct, frozen=True):
     always: ToolFilter | None = None
     never: ToolFilter | None = None
     at: str = "tools"
+    built_in: BuiltIn | None = None
 
     def __repr__(self) -> str:
         """Without the secrets, which must not get into a log."""
@@ -114,7 +118,7 @@ class HostedCall(Struct, frozen=True):
     call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it.
     `within` makes it a search of these tools, which are there by the names that the model knows them by. `denied`: the fault is
     that the call may not be made, whatever its arguments are. `known`: the server offers the tool; otherwise the name is nothing
-    but a model's text."""
+    but a model's text. `code` names the fault of a call of a built-in tool, as `ToolAnswer.code`."""
 
     id: str
     server: ToolServer
@@ -125,25 +129,32 @@ class HostedCall(Struct, frozen=True):
     within: "Mapping[str, ServerTool] | None" = None
     denied: bool = False
     known: bool = True
+    code: FaultCode | Literal[""] = ""
 
 
 class ToolAnswer(Struct, frozen=True):
     """What a tool has returned: text and media for the model, and `structured` where the tool has a result as JSON. `found` are
-    the names of tools that a search has found."""
+    the names of tools that a search has found. `sources` are what a built-in tool has found: with `cites` the model is given them
+    behind their marks, in place of the content. `code` names why a built-in tool failed."""
 
     content: tuple[Part, ...]
     is_error: bool = False
     structured: Json = None
     found: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    cites: bool = True
+    code: FaultCode | Literal[""] = ""
 
 
 class HostedResult(Struct, frozen=True):
-    """The outcome of one call, for the next turn's prompt; `found` are the names of the tools that a search has found."""
+    """The outcome of one call, for the next turn's prompt; `found` are the names of the tools that a search has found, `sources`
+    what the model may cite of it."""
 
     call: HostedCall
     content: tuple[Part, ...]
     is_error: bool = False
     found: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Called(Struct, frozen=True):

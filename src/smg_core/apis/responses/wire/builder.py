@@ -404,12 +404,14 @@ class ResponseBuilder:
         """How far a call is: the event for one that runs, with what its server tells."""
         if self._open is not None and self._kind == "mcp_call" and event.phase == "progress":
             self._event("response.mcp_call.in_progress", **self._at(**progress_of(event)))
+        elif self._open is not None and event.phase == "searching":
+            self._event(f"response.{self._kind}.searching", **self._at())
 
     def hosted_end(self, event: HostedEnd) -> None:
         item = self._open
         if item is None or self._kind not in OPENS:
             return
-        item.update(closed_item(item, event))
+        item.update(closed_item(item, event, self._request.generation.include))
         for kind in CLOSES.get((self._kind, event.failed), ()):
             self._event(kind, **self._at())
         self._open, self._pending = None, item

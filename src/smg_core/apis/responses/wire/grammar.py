@@ -48,10 +48,11 @@ CUSTOM, CUSTOM_DONE = "a custom call is open", "a custom call's input is complet
 COMPACTION = "a compaction is open"
 RUN, RUN_ASKED, RUN_DONE = "a hosted call is open", "a hosted call's arguments are complete", "a hosted call is over"
 LISTING, LISTING_DONE = "a list of tools is open", "a list of tools is complete"
+SEARCH, SEARCH_DONE = "a search is open", "a search is over"
 
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
-_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE)
+_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE)
 _WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
@@ -86,6 +87,11 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.mcp_list_tools.in_progress": {LISTING: LISTING},
     "response.mcp_list_tools.completed": {LISTING: LISTING_DONE},
     "response.mcp_list_tools.failed": {LISTING: LISTING_DONE},
+    **{
+        f"response.{kind}_search_call.{moment}": {SEARCH: SEARCH_DONE if moment == "completed" else SEARCH}
+        for kind in ("web", "file")
+        for moment in ("in_progress", "searching", "completed")
+    },
     "response.compaction.compacting": {COMPACTION: COMPACTION},
     _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION, *_HOSTED), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
@@ -101,6 +107,8 @@ _OPENS: Mapping[str, str] = {
     "compaction": COMPACTION,
     "mcp_call": RUN,
     "mcp_list_tools": LISTING,
+    "web_search_call": SEARCH,
+    "file_search_call": SEARCH,
 }
 """The state that an added item of each type leads to; of every other type it is `ITEM`."""
 _JOINED: Mapping[str, tuple[str, str]] = {
@@ -127,7 +135,7 @@ _STATUSES: Mapping[str, tuple[str, ...]] = {
 _WITHOUT_STATUS = ("mcp_list_tools", "mcp_approval_request")
 _ITEM_STATUSES: Mapping[str, tuple[str | None, ...]] = {
     **dict.fromkeys(_WITHOUT_STATUS, (None,)),
-    "mcp_call": ("completed", "incomplete", "failed"),
+    **dict.fromkeys(("mcp_call", "web_search_call", "file_search_call"), ("completed", "incomplete", "failed")),
 }
 """The statuses of an item that is done, by its type; of all others it is complete or not."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from smg_core.apis.responses.wire import types as wire
+from smg_core.apis.responses.wire.built_in import closed_call, opened_call
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
@@ -41,10 +42,13 @@ def read_server(tool: JsonObject, at: str) -> HostedTool:
 
 # -------------------------------------------------------------------------------------------------------------- the encoder
 
+_SEARCHES = ("web_search", "file_search")
 OPENS: Mapping[str, Sequence[str]] = {
     "mcp_call": ("response.mcp_call.in_progress",),
     "mcp_list_tools": ("response.mcp_list_tools.in_progress",),
     "mcp_approval_request": (),
+    "web_search_call": ("response.web_search_call.in_progress",),
+    "file_search_call": ("response.file_search_call.in_progress",),
 }
 """The events behind `output_item.added`, by the type of the item."""
 CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
@@ -52,6 +56,7 @@ CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
     ("mcp_call", True): ("response.mcp_call.failed",),
     ("mcp_list_tools", False): ("response.mcp_list_tools.completed",),
     ("mcp_list_tools", True): ("response.mcp_list_tools.failed",),
+    **{(f"{kind}_call", False): (f"response.{kind}_call.completed",) for kind in _SEARCHES},
 }
 """The events before `output_item.done`, by the type of the item and whether it failed."""
 WITHOUT_STATUS = frozenset({"mcp_list_tools", "mcp_approval_request"})
@@ -61,6 +66,8 @@ _PREFIXES: Mapping[str, str] = {"mcp_call": "mcp_", "mcp_list_tools": "mcpl_", "
 
 def hosted_item(event: HostedStart) -> tuple[str, JsonObject] | None:
     """The prefix of the id and the fields of the item that begins with `event`; None for one that the API does not have."""
+    if event.kind in _SEARCHES:
+        return opened_call(event)
     kind = "mcp_call" if event.kind == "mcp" else event.kind
     if kind not in OPENS:
         return None
@@ -90,8 +97,10 @@ def progress_of(event: HostedProgress) -> JsonObject:
     return _object(event.payload)
 
 
-def closed_item(item: JsonObject, event: HostedEnd) -> JsonObject:
-    """What the end of a block adds to its item."""
+def closed_item(item: JsonObject, event: HostedEnd, include: frozenset[str] = frozenset()) -> JsonObject:
+    """What the end of a block adds to its item; `include` has the parts that the client asks for."""
+    if item["type"] in ("web_search_call", "file_search_call"):
+        return closed_call(item, event, include)
     told = _object(event.payload)
     if item["type"] == "mcp_list_tools":
         faults = {name: told[name] for name in ("left_out", "unconstrained") if told.get(name)}

@@ -67,8 +67,11 @@ def object_of(text: str) -> Json:
 
 
 def annotation_object(event: Annotation) -> JsonObject:
-    """A source that a text names."""
-    made: JsonObject = {"type": f"{event.kind}_citation", "start_index": event.start, "end_index": event.end}
+    """A source that a text names. A file is cited at a place, a page by a stretch of the text."""
+    if event.kind == "file":
+        return {"type": "file_citation", "index": event.end, "file_id": event.source, "filename": event.title}
+    kind = "url" if event.kind == "page" else event.kind
+    made: JsonObject = {"type": f"{kind}_citation", "start_index": event.start, "end_index": event.end}
     made["file_id" if event.kind == "file" else "url"] = event.source
     made["filename" if event.kind == "file" else "title"] = event.title
     return made

@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.apis.responses.wire import types as wire
+from smg_core.apis.responses.wire.built_in import BUILT_IN, read_built_in
 from smg_core.apis.responses.wire.mcp import read_server
 from smg_core.apis.responses.wire.names import OfferedTool, ToolNames
+from smg_core.built_in import built_in_tool
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.request import (
@@ -69,12 +71,21 @@ class ReadTools(Struct, frozen=True):
     @property
     def labels(self) -> frozenset[str]:
         """The labels of the servers whose tools run here."""
-        return frozenset([str(server.config["label"]) for server in self.servers])
+        return frozenset([str(server.config["label"]) for server in self.servers if not _is_built_in(server)])
+
+    @property
+    def built_in(self) -> frozenset[str]:
+        """The kinds of built-in tools that run here."""
+        return frozenset([str(server.config["label"]) for server in self.servers if _is_built_in(server)])
 
     @property
     def all(self) -> tuple[Tool, ...]:
         """What is offered, and the servers behind it."""
         return (*self.offered, *self.servers)
+
+
+def _is_built_in(server: HostedTool) -> bool:
+    return server.config.get("built_in") is not None
 
 
 NO_TOOLS = ReadTools((), ToolNames())
@@ -94,14 +105,11 @@ def read_tools(
     servers: dict[str, HostedTool] = {}
     for at, tool in tools:
         kind = str(tool.get("type"))
-        if kind in hosted:
-            if _add_server(servers, tool, at):
+        if BUILT_IN.get(kind) in hosted or kind in hosted or kind in HOSTED:
+            if _hosted_tool(kind, tool, at, servers, hosted):
                 names.add_server(at)
-            continue
-        if kind in HOSTED:
-            if kind != "mcp":
-                refuse_named(tool, at)
-            left[kind] = None
+            elif (kind != "mcp" or kind not in hosted) and f"built-in {BUILT_IN.get(kind)}" not in servers:
+                left[kind] = None
             continue
         if kind == "namespace":
             group = explained(tool, wire.NamespaceTool, at)
@@ -141,6 +149,22 @@ def _add_server(servers: dict[str, HostedTool], tool: JsonObject, at: str) -> bo
     is_new = label not in servers
     servers[label] = server
     return is_new
+
+
+def _hosted_tool(kind: str, tool: JsonObject, at: str, servers: dict[str, HostedTool], hosted: frozenset[str]) -> bool:
+    """Take in a tool that a server runs; returns whether it runs here and is new. A built-in one that was listed before is taken
+    as it was then."""
+    if BUILT_IN.get(kind) in hosted:
+        asked = read_built_in(tool, at, hosted)
+        if asked is None or (key := f"built-in {asked.kind}") in servers:
+            return False
+        servers[key] = built_in_tool(asked)
+        return True
+    if kind in hosted:
+        return _add_server(servers, tool, at)
+    if kind != "mcp":
+        refuse_named(tool, at)
+    return False
 
 
 def _parameters(tool: Tool) -> object:
@@ -241,6 +265,8 @@ def _nothing_to_call(tools: ReadTools) -> NoReturn:
 def _chosen(choice: wire.NamedChoice, tools: ReadTools, at: str, *, demanded: bool) -> ToolKey | None:
     if choice.type == "mcp" and choice.server_label in tools.labels:
         return ToolKey(choice.name or "", choice.server_label, "mcp")
+    if (kind := BUILT_IN.get(choice.type, "")) in tools.built_in:
+        return ToolKey("", kind, "mcp")
     if choice.type in HOSTED:
         if demanded:
             raise _unsupported(f"{at}.type", f" with the value '{choice.type}': such a tool cannot be called here")

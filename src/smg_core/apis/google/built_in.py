@@ -1,0 +1,206 @@
+"""Google's own tools that run here: searches of the web and of files, and pages, in a request; what an answer is grounded in.
+
+What the API leaves open: places of `groundingSupports` are bytes of all visible text of the candidate; `fileSearchStoreNames`
+are ids of vector stores, with `fileSearchStores/` before them or without. There is no `searchEntryPoint`. Pure. Above: the reader
+and the encoders of generateContent. Below: the wire types, request.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from smg_core.apis.google.proto_json import proto_value
+from smg_core.built_in import BuiltIn, built_in_tool
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.events import Annotation, HostedEnd, HostedStart, TextEnd
+from smg_core.json_types import Json, JsonObject
+from smg_core.request import HostedTool
+from smg_core.wire.web_search import checked_domains
+
+__all__ = ["BUILT_IN", "Grounding", "built_in_parts", "google_tool"]
+
+BUILT_IN: Mapping[str, Literal["web_search", "web_fetch", "file_search"]] = {
+    "google_search": "web_search",
+    "google_search_retrieval": "web_search",
+    "url_context": "web_fetch",
+    "file_search": "file_search",
+}
+"""The kind of built-in tool by the field of the request."""
+_TYPES: Mapping[str, str] = {
+    "web_search": "GOOGLE_SEARCH_WEB",
+    "web_fetch": "URL_CONTEXT",
+    "file_search": "FILE_SEARCH",
+}
+_STORES = "fileSearchStores/"
+_UNSAFE = frozenset({"not_allowed", "not_named"})
+
+
+class _Google(Struct, rename="camel", gc=False):
+    """Base of the tools: keys that a type does not have are passed over."""
+
+
+class GoogleSearch(_Google):
+    """A search of the web."""
+
+    exclude_domains: list[str] | None = None
+    time_range_filter: JsonObject | None = None
+    blocking_confidence: str | None = None
+
+
+class FileSearch(_Google):
+    """A search of files."""
+
+    file_search_store_names: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    top_k: Annotated[int, Meta(ge=1, le=50)] | None = None
+    metadata_filter: str | None = None
+
+
+def google_tool(name: str, found: JsonObject, at: str) -> HostedTool:
+    """The tool of the field `name` that stands at `at`. Raises InvalidRequest and UnsupportedParameter."""
+    kind = BUILT_IN[name]
+    if kind == "web_fetch":
+        return built_in_tool(BuiltIn(kind))
+    if kind == "file_search":
+        files = proto_value(found, FileSearch, at)
+        _refuse(at, metadataFilter=files.metadata_filter)
+        names = [each.removeprefix(_STORES) for each in files.file_search_store_names]
+        if not all(names):
+            raise InvalidRequest(
+                f"Invalid value at '{at}.fileSearchStoreNames': a name is empty.", param=f"{at}.fileSearchStoreNames"
+            )
+        return built_in_tool(BuiltIn(kind, results=files.top_k, stores=tuple(dict.fromkeys(names))))
+    search = proto_value(found, GoogleSearch, at)
+    _refuse(at, timeRangeFilter=search.time_range_filter, blockingConfidence=search.blocking_confidence)
+    return built_in_tool(BuiltIn(kind, blocked=checked_domains(search.exclude_domains, f"{at}.excludeDomains")))
+
+
+def _refuse(at: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            place = f"{at}.{name}"
+            raise UnsupportedParameter(f"Invalid value at '{place}': it is not supported on this server.", param=place)
+
+
+# -------------------------------------------------------------------------------------------------------------- the answer
+
+
+def built_in_parts(event: HostedStart | HostedEnd, kind: str, call_id: str) -> JsonObject | None:
+    """The part of a call of a built-in tool that begins or has ended; None for another tool."""
+    if kind not in _TYPES:
+        return None
+    if isinstance(event, HostedStart):
+        words = _words(event)
+        arguments: JsonObject = {"urls": [words]} if kind == "web_fetch" else {"queries": [words]}
+        return {"toolCall": {"id": call_id, "toolType": _TYPES[kind], "args": arguments}}
+    told = _object(event.payload)
+    response: JsonObject = {"error": told.get("text") or ""}
+    if not event.failed:
+        found: list[Json] = [{"uri": each.get("id"), "title": each.get("title")} for each in _sources(event)]
+        response = {"output": found}
+    return {"toolResponse": {"id": call_id, "toolType": _TYPES[kind], "response": response}}
+
+
+class Grounding:
+    """What one candidate is grounded in, as its calls and annotations tell."""
+
+    def __init__(self) -> None:
+        self._kind = self._asked = ""  # of the open call
+        self._queries: dict[str, list[Json]] = {"web_search": [], "file_search": []}
+        self._chunks: list[Json] = []
+        self._urls: list[Json] = []
+        self._supports: list[tuple[tuple[int, int], list[int]]] = []
+        self._texts: list[str] = []
+        self._length = self._begins = 0  # of all text, and where the open text began
+
+    def fork(self) -> "Grounding":
+        """An independent copy."""
+        other = copy.copy(self)
+        other._queries = {kind: list(each) for kind, each in self._queries.items()}
+        other._chunks, other._urls, other._texts = list(self._chunks), list(self._urls), list(self._texts)
+        other._supports = [(place, list(chunks)) for place, chunks in self._supports]
+        return other
+
+    def text(self, text: str) -> None:
+        """More visible text."""
+        self._texts.append(text)
+        self._length += len(text)
+
+    def note(self, event: Annotation | TextEnd) -> None:
+        """A source of the open text, or its end. Sources of one stretch are one support."""
+        if isinstance(event, TextEnd):
+            self._begins = self._length
+            return
+        place = (self._begins + event.start, self._begins + event.end)
+        if self._supports and self._supports[-1][0] == place:
+            self._supports[-1][1].append(event.order)
+        else:
+            self._supports.append((place, [event.order]))
+
+    def call(self, event: HostedStart) -> None:
+        """A call begins."""
+        self._kind, self._asked = event.kind, _words(event)
+        if event.kind in self._queries:
+            self._queries[event.kind].append(self._asked)
+
+    def result(self, event: HostedEnd) -> None:
+        """The open call is over."""
+        kind, self._kind = self._kind, ""
+        told, sources = _object(event.payload), _sources(event)
+        if kind == "web_fetch":
+            status = "SUCCESS" if not event.failed else "UNSAFE" if told.get("code") in _UNSAFE else "ERROR"
+            url = sources[0].get("id") if sources else self._asked
+            self._urls.append({"retrievedUrl": url, "urlRetrievalStatus": f"URL_RETRIEVAL_STATUS_{status}"})
+        if kind in _TYPES and not event.failed:
+            self._chunks += [_chunk(each) for each in sources]
+
+    def wire(self) -> JsonObject:
+        """The fields of the candidate."""
+        found: JsonObject = {}
+        if self._urls:
+            found["urlContextMetadata"] = {"urlMetadata": self._urls}
+        grounding: JsonObject = {}
+        for name, queries in (("webSearchQueries", "web_search"), ("retrievalQueries", "file_search")):
+            if self._queries[queries]:
+                grounding[name] = self._queries[queries]
+        if self._chunks:
+            grounding["groundingChunks"] = self._chunks
+        if self._supports:
+            whole = "".join(self._texts)
+            grounding["groundingSupports"] = [_support(whole, place, chunks) for place, chunks in self._supports]
+        return {**found, "groundingMetadata": grounding} if grounding else found
+
+
+def _support(text: str, place: tuple[int, int], chunks: Sequence[int]) -> JsonObject:
+    start, end = place
+    first = len(text[:start].encode("utf-8", "replace"))
+    said = text[start:end]
+    segment: JsonObject = {"endIndex": first + len(said.encode("utf-8", "replace")), "text": said}
+    if first:
+        segment["startIndex"] = first
+    return {"segment": segment, "groundingChunkIndices": list(chunks)}
+
+
+def _chunk(source: JsonObject) -> JsonObject:
+    title = source.get("title") or ""
+    if source.get("kind") != "file":
+        return {"web": {"uri": source.get("id"), "title": title}}
+    store = f"{_STORES}{source.get('store')}"
+    return {"retrievedContext": {"title": title, "text": source.get("text"), "fileSearchStore": store}}
+
+
+def _words(event: HostedStart) -> str:
+    action = _object(event.payload).get("action")
+    said = action if isinstance(action, dict) else {}
+    return str(said.get("query") or said.get("url") or "")
+
+
+def _sources(event: HostedEnd) -> list[JsonObject]:
+    found = _object(event.payload).get("sources")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _object(payload: bytes) -> JsonObject:
+    return msgspec.json.decode(payload, type=dict[str, Json]) if payload else {}

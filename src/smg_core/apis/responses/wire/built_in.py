@@ -1,0 +1,156 @@
+"""Built-in tools that run here, in the Responses API: their settings in a request, and the items and events of their calls.
+
+What the API leaves open: `search_context_size` says how many results each search gives (3, the operator's number, 10). A tool
+with `external_web_access` false would search a kept copy of the web, which is not there: it is not offered. Pure. Above:
+responses.wire.tools, the builder. Below: the wire types, request, events.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from smg_core.built_in import BuiltIn
+from smg_core.errors import InvalidRequest
+from smg_core.events import HostedEnd, HostedStart
+from smg_core.json_types import Json, JsonObject
+from smg_core.retrieval.filters import read_filter
+from smg_core.retrieval.searching import MOST_RESULTS
+from smg_core.wire.decoding import explained
+from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
+
+__all__ = ["BUILT_IN", "FileSearchTool", "closed_call", "opened_call", "read_built_in", "read_file_search"]
+
+BUILT_IN: Mapping[str, Literal["web_search", "file_search"]] = {
+    **dict.fromkeys(
+        ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"), "web_search"
+    ),
+    "file_search": "file_search",
+}
+"""The kind of built-in tool by the type on the wire."""
+
+
+class _Filters(Struct, gc=False):
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+
+
+class WebSearchTool(Struct, gc=False):
+    """A search of the web. Keys that it does not have are passed over."""
+
+    external_web_access: bool | None = None
+    filters: _Filters | None = None
+    search_context_size: ContextSize | None = None
+    user_location: UserPlace | None = None
+
+
+class _Weights(Struct, gc=False):
+    embedding_weight: Annotated[float, Meta(ge=0, le=1000)]
+    text_weight: Annotated[float, Meta(ge=0, le=1000)]
+
+
+class _Ranking(Struct, gc=False):
+    ranker: Literal["auto", "default-2024-11-15", "default-2024-08-21", "none"] | None = None
+    score_threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
+    hybrid_search: _Weights | None = None
+
+
+class FileSearchTool(Struct, gc=False):
+    """A search of vector stores. Keys that it does not have are passed over."""
+
+    vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    max_num_results: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] | None = None
+    filters: JsonObject | None = None
+    ranking_options: _Ranking | None = None
+
+
+def read_built_in(tool: JsonObject, at: str, runs_here: frozenset[str]) -> BuiltIn | None:
+    """The built-in tool at `at`, whose kind runs here; None for one that cannot be had. Raises InvalidRequest."""
+    if BUILT_IN[str(tool["type"])] == "file_search":
+        return read_file_search(explained(tool, FileSearchTool, at), at)
+    web = explained(tool, WebSearchTool, at)
+    if web.external_web_access is False:
+        return None
+    filters = web.filters or _Filters()
+    return BuiltIn(
+        "web_search",
+        results=CONTEXT_RESULTS[web.search_context_size or "medium"],
+        allowed=checked_domains(filters.allowed_domains, f"{at}.filters.allowed_domains"),
+        blocked=checked_domains(filters.blocked_domains, f"{at}.filters.blocked_domains"),
+        place=place_in_words(web.user_location),
+        opens="web_fetch" in runs_here,
+    )
+
+
+def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn:
+    """The search of files at `at`. Raises InvalidRequest."""
+    ranking = tool.ranking_options or _Ranking()
+    if tool.filters is not None:
+        read_filter(tool.filters, f"{at}.filters")
+    weights = ranking.hybrid_search
+    if weights is not None and not weights.embedding_weight and not weights.text_weight:
+        raise InvalidRequest(
+            f"Invalid '{at}.ranking_options.hybrid_search': one of the weights has to be more than 0.",
+            param=f"{at}.ranking_options.hybrid_search",
+        )
+    return BuiltIn(
+        "file_search",
+        results=tool.max_num_results,
+        stores=tuple(dict.fromkeys(tool.vector_store_ids)),
+        filters=tool.filters,
+        threshold=ranking.score_threshold or 0.0,
+        weights=None if weights is None else (weights.embedding_weight, weights.text_weight),
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- the encoder
+
+
+def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
+    """The prefix of the id and the fields of the item of a call that begins."""
+    action = _object(event.payload).get("action")
+    said = action if isinstance(action, dict) else {}
+    if event.kind == "file_search":
+        return "fs_", {"type": "file_search_call", "queries": [said.get("query") or ""], "results": None}
+    if said.get("type") == "search":
+        said = {**said, "queries": [said.get("query")]}
+    return "ws_", {"type": "web_search_call", "action": said}
+
+
+def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> JsonObject:
+    """What the end of a call adds to its item. Sources and results are told where the client includes them."""
+    told = _object(event.payload)
+    status: JsonObject = {"status": "failed" if event.failed else "completed"}
+    found = told.get("sources")
+    sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    if item["type"] == "file_search_call":
+        return {**status, "results": _results(sources)} if "file_search_call.results" in include else status
+    action = item["action"]
+    if isinstance(action, dict) and action.get("type") == "search" and "web_search_call.action.sources" in include:
+        urls: list[Json] = [{"type": "url", "url": each.get("id")} for each in sources]
+        status["action"] = {**action, "sources": urls}
+    if "web_search_call.results" in include:
+        status["results"] = [
+            {"type": "text_result", "url": each.get("id"), "title": each.get("title"), "snippet": each.get("text")}
+            for each in sources
+        ]
+    return status
+
+
+def _results(sources: Sequence[JsonObject]) -> list[Json]:
+    return [
+        {
+            "file_id": each.get("id"),
+            "filename": each.get("title"),
+            "score": each.get("score"),
+            "text": each.get("text"),
+            "attributes": each.get("attributes") or {},
+            "vector_store_id": each.get("store"),
+        }
+        for each in sources
+    ]
+
+
+def _object(payload: bytes) -> JsonObject:
+    return msgspec.json.decode(payload, type=dict[str, Json]) if payload else {}

@@ -1,0 +1,47 @@
+"""Which addresses of the web a built-in tool may use, by the domains that a request allows and blocks; and whether such a list is
+one.
+
+A domain stands for itself and what is below it; with a path, for what begins with that, where one * stands for anything. Pure.
+Above: `tools.built_ins`; the decoders. Below: errors.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+__all__ = ["in_query", "may_be_used"]
+
+_IN_QUERY = 8
+"""Domains that a query names, so that most of what is found is of them. What is found is judged by all."""
+
+
+def may_be_used(url: str, allowed: Sequence[str], blocked: Sequence[str]) -> bool:
+    """Whether an address is of an allowed domain (none: any), and of none that is blocked."""
+    if not allowed and not blocked:
+        return True
+    try:
+        parts = urlsplit(url)
+        host, path = (parts.hostname or "").rstrip("."), parts.path or "/"
+    except ValueError:
+        return False
+    if any(_is_of(host, path, each) for each in blocked):
+        return False
+    return not allowed or any(_is_of(host, path, each) for each in allowed)
+
+
+def _is_of(host: str, path: str, domain: str) -> bool:
+    name, slash, below = domain.partition("/")
+    name = name.lower().removeprefix("*.").rstrip(".")
+    if host != name and not host.endswith(f".{name}"):
+        return False
+    if not slash or not below:
+        return True
+    before, star, after = f"/{below}".partition("*")
+    return path.startswith(before) and (not star or after in path[len(before) :])
+
+
+def in_query(query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
+    """The query with the domains in the words that search services know."""
+    sites = [f"site:{each.partition('/')[0]}" for each in allowed[:_IN_QUERY]]
+    told = [f"({' OR '.join(sites)})"] if len(sites) > 1 else sites
+    told += [f"-site:{each.partition('/')[0]}" for each in blocked[:_IN_QUERY]]
+    return " ".join([query, *told])
