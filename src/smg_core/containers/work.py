@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from smg_core.containers.code import ContainerCode
 from smg_core.errors import NotFound, ToolServerFailed
 from smg_core.files.work import FileRooms, FileWork
 from smg_core.http.endpoint import Handler
@@ -22,6 +23,8 @@ from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.containers.kept import Containers
+    from smg_core.files.kept import KeptFiles
+    from smg_core.files.receiving import FileReceiver
 
 __all__ = ["ContainerRooms", "ContainerWork"]
 
@@ -30,9 +33,11 @@ log = logging.getLogger("smg.server")
 
 @attrs.frozen(eq=False)
 class ContainerRooms:
-    """What there is once containers are used: the containers, and the handlers by name."""
+    """What there is once containers are used: the containers, what receives and keeps files, and the handlers by name."""
 
     containers: "Containers"
+    receiver: "FileReceiver"
+    files: "KeptFiles"
     handlers: Mapping[str, Handler]
 
 
@@ -52,6 +57,11 @@ class ContainerWork:
     def on(self) -> bool:
         """Whether there are containers here."""
         return self._services.live.config.containers.interpreter is not None
+
+    @property
+    def code(self) -> ContainerCode | None:
+        """What runs code in containers for tools, where there are any."""
+        return ContainerCode(self._services, self.rooms) if self.on else None
 
     async def run(self) -> None:
         """Remove containers that have expired, until this is cancelled; then interpreters end."""
@@ -96,9 +106,12 @@ class ContainerWork:
         config = self._services.live.config.containers
         bounds = InterpreterBounds(config.memory_bytes, config.file_bytes, config.call_s, config.idle_s, config.running)
         containers = Containers(config, Interpreters(component, bounds), self._services.clock)
-        handlers = ContainerHandlers(FileReceiver(self._services, files.spools), files.kept, containers)
+        receiver = FileReceiver(self._services, files.spools)
+        handlers = ContainerHandlers(receiver, files.kept, containers)
         return ContainerRooms(
             containers,
+            receiver,
+            files.kept,
             {
                 "createContainer": handlers.create,
                 "listContainers": handlers.list_page,

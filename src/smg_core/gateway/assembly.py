@@ -21,6 +21,7 @@ from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config.check import check
 from smg_core.config.config import Config
+from smg_core.containers.work import ContainerWork
 from smg_core.errors import SmgError, WorkerError
 from smg_core.files.work import FileWork
 from smg_core.fleet.adapter_changes import AdapterChanges
@@ -330,7 +331,9 @@ class Assembly:
         mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(
-            *(mcp, running.history, services.clock, self._media_of, services.functions, mark), stores=running.stores
+            *(mcp, running.history, services.clock, self._media_of, services.functions, mark),
+            stores=running.stores,
+            code=ContainerWork.of(services).code,
         )
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})

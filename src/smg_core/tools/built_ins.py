@@ -1,9 +1,10 @@
 """Runs the APIs' built-in tools: a search of the web and its pages by servers of the configuration, a search of files by vector
-stores (edge).
+stores, code in containers (edge).
 
 Decides who may use which, what of a result the request's domains let pass, and what a failure is called. The permission of a
-search or a page is that of the tool that does it (`tool:SERVER.TOOL`), that of a search of files is `tool:file_search`. Above:
-`tools.hosted`. Below: smg_mcp, the role of who searches vector stores.
+search or a page is that of the tool that does it (`tool:SERVER.TOOL`), that of a search of files is `tool:file_search`,
+of code in containers `tool:code_interpreter`. Above:
+`tools.hosted`. Below: smg_mcp, the roles of who searches vector stores and runs code.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ import msgspec
 
 from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.clock import Clock
-from smg_core.errors import PermissionDenied
+from smg_core.errors import NotFound, PermissionDenied
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.tools.built_in import tools_of
 from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, ToolAnswer, ToolServer
@@ -21,14 +22,17 @@ from smg_core.request import Caller, Text
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import Found, Ranking, StoreSearch, StoreUnknown
 from smg_core.sources import Source
+from smg_core.tools.code_runs import CodeAnswer, CodeRuns
 from smg_core.tools.domains import in_query, may_be_used
 from smg_core.tools.web_results import excerpts, page_of, results_in
 from smg_mcp.built_in import BuiltInTool
 from smg_mcp.records.base import ToolOutcome
 from smg_mcp.web.reading import foreign
 
-__all__ = ["FILE_SEARCH", "BuiltIns", "CallServer"]
+__all__ = ["CODE_INTERPRETER", "FILE_SEARCH", "BuiltIns", "CallServer"]
 
+CODE_INTERPRETER = "code_interpreter"
+"""The permission to run code in containers by a tool."""
 FILE_SEARCH = "file_search"
 """The permission to search vector stores by a tool."""
 
@@ -44,20 +48,31 @@ _MOST_RESULTS = 20
 
 class BuiltIns:
     """The built-in tools of one gateway. `configured` gives those of the configuration that a tenant may use, `stores` searches
-    vector stores, where there are any."""
+    vector stores and `code` runs it in containers, where there are any. Where there are none, a server of the configuration
+    that stands for it runs code."""
 
     def __init__(
-        self, configured: Callable[[str], Sequence[BuiltInTool]], stores: StoreSearch | None, clock: Clock
+        self,
+        configured: Callable[[str], Sequence[BuiltInTool]],
+        stores: StoreSearch | None,
+        clock: Clock,
+        code: CodeRuns | None = None,
     ) -> None:
+        self._code = code
         self._configured = configured
         self._stores = stores
         self._clock = clock
 
     def kinds(self, caller: Caller) -> frozenset[str]:
         """The kinds of built-in tools that the caller may use."""
-        found = {each.kind for each in self._configured(caller.tenant) if _may_use(caller, each)}
+        found: set[str] = {each.kind for each in self._configured(caller.tenant) if _may_use(caller, each)}
         files = self._stores is not None and caller.grants.may_call(FILE_SEARCH)
-        return frozenset({*found, "file_search"} if files else found)
+        found |= {"file_search"} if files else set()
+        found |= {"code"} if self._has_code(caller) else set()
+        return frozenset(found)
+
+    def _has_code(self, caller: Caller) -> bool:
+        return self._code is not None and caller.grants.may_call(CODE_INTERPRETER)
 
     async def listed(self, server: ToolServer, asked: BuiltIn, caller: Caller) -> ListedServer:
         """What the model is offered. Raises PermissionDenied, and StoreUnknown for a vector store that is not there."""
@@ -67,14 +82,22 @@ class BuiltIns:
             except StoreUnknown as error:
                 error.param = f"{server.at}.vector_store_ids"
                 raise
+        elif asked.kind == "code" and self._code is not None and self._has_code(caller):
+            try:
+                await self._code.check(caller, asked)
+            except NotFound as error:
+                error.param = f"{server.at}.container"
+                raise
         else:
             self._tool(asked.kind, caller)
         return ListedServer(server, tools_of(asked))
 
     async def call(
-        self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer
+        self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, request_id: str
     ) -> ToolAnswer:
-        """Run one call. Raises SmgError."""
+        """Run one call, of the request of this id. Raises SmgError."""
+        if asked.kind == "code":
+            return await self._ran(asked, str(arguments.get("code")), caller, ask, request_id)
         if asked.kind == "file_search":
             return await self._files(asked, str(arguments.get("query")), caller)
         if call.name == "web_search":
@@ -127,6 +150,30 @@ class BuiltIns:
             if each.kind == kind and _may_use(caller, each):
                 return each
         raise PermissionDenied(f"The tool {kind} may not be used here.")
+
+    # ----------------------------------------------------------------------------------------------------------- the code
+
+    async def _ran(self, asked: BuiltIn, code: str, caller: Caller, ask: CallServer, request_id: str) -> ToolAnswer:
+        if self._code is not None and self._has_code(caller):
+            try:
+                ran = await self._code.run(caller, asked, code, request_id)
+            except NotFound as error:
+                return ToolAnswer((Text(error.message),), is_error=True, code="container_gone")
+            failed = ran.stopped is not None
+            return ToolAnswer((Text(ran.text),), failed, ran.told, code=ran.stopped or "")
+        tool = self._tool("code", caller)
+        outcome = await ask(tool.server.name, tool.tool, {"code": code})
+        told = outcome.structured if isinstance(outcome.structured, Mapping) else {}
+        out, err = (told.get(name) for name in ("stdout", "stderr"))
+        if not isinstance(out, str):
+            out, err = ("", outcome.text) if outcome.is_error else (outcome.text, "")
+        ran = CodeAnswer(
+            f"mcp_{tool.server.name}",
+            out,
+            err if isinstance(err, str) else "",
+            error=outcome.text if outcome.is_error else None,
+        )
+        return ToolAnswer((Text(outcome.text or ran.text),), False, ran.told)
 
     # ---------------------------------------------------------------------------------------------------------- the files
 

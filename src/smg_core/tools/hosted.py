@@ -36,6 +36,7 @@ from smg_core.pipeline.tools.hosted import (
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.retrieval.searching import StoreSearch
 from smg_core.tools.built_ins import BuiltIns, CallServer
+from smg_core.tools.code_runs import CodeRuns
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
@@ -80,7 +81,8 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 
 class HostedTools:
-    """The `ToolService` of one gateway. `marks` are headers that every server is sent; `stores` searches vector stores."""
+    """The `ToolService` of one gateway. `marks` are headers that every server is sent; `stores` searches vector stores, `code`
+    runs it in containers."""
 
     def __init__(
         self,
@@ -90,9 +92,10 @@ class HostedTools:
         clock: Clock,
         marks: Mapping[str, str] | None = None,
         stores: StoreSearch | None = None,
+        code: CodeRuns | None = None,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(tools.built_ins, stores, clock)
+        self.built_ins = BuiltIns(tools.built_ins, stores, clock, code)
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -134,7 +137,7 @@ class HostedTools:
     ) -> ToolAnswer:
         if call.server.built_in is not None:
             ask = self._asking(call, caller, headers, request_id)
-            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask)
+            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask, request_id)
 
         def told(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}

@@ -23,6 +23,7 @@ from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
     from smg_core.retrieval.searching import StoreSearch
+    from smg_core.tools.code_runs import CodeRuns
     from smg_core.tools.offered import PublishedTools
     from smg_mcp.functions.signature import PythonTool
 
@@ -72,12 +73,14 @@ async def hosted_tools(
     functions: ToolFunctions = (),
     mark: str = "",
     stores: "StoreSearch | None" = None,
+    code: "CodeRuns | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
-    servers; `stores` searches vector stores, where there are any. Raises ConfigError where the file cannot be read or says what
-    cannot be, or where the extra is not installed, and ToolServerFailed where a server that is required cannot be reached."""
-    if not _runs(settings, functions) and stores is None:
+    servers; `stores` searches vector stores, and `code` runs it in containers, where there are any. Raises ConfigError where the
+    file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that is
+    required cannot be reached."""
+    if not _runs(settings, functions) and stores is None and code is None:
         yield OpenTools()
         return
     try:
@@ -93,7 +96,7 @@ async def hosted_tools(
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
-            service = HostedTools(tools, settings, history, clock, marks, stores)
+            service = HostedTools(tools, settings, history, clock, marks, stores, code)
             yield OpenTools(
                 {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
                 PublishedTools(tools),

@@ -183,9 +183,8 @@ class Interpreters:
         """A connection to the program of the container, which is begun where there is none."""
         async with self._starting.setdefault(folder, asyncio.Lock()):
             for _ in range(_TRIES):
-                with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
-                    with _short(folder) as place:
-                        return await asyncio.open_unix_connection(f"{place}/socket")
+                with contextlib.suppress(FileNotFoundError, ConnectionRefusedError), _short(folder) as place:
+                    return await asyncio.open_unix_connection(f"{place}/socket")
                 await self._begin(folder)
         raise ToolServerFailed("The interpreter of this container cannot be begun.", detail=f"{folder} answers nobody")
 
