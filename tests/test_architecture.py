@@ -78,7 +78,7 @@ TIERS: tuple[str, ...] = (
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
-    "batches containers",
+    "batches containers vector_stores",
     "idempotency",
     "apis.interactions apis.responses app operation",
     "apis.realtime",
@@ -114,6 +114,7 @@ LAZY_TABLES = frozenset(
             "history.sql.version",
             "ledger.opening",
             "routing.named",
+            "vector_stores.work",
         ),
         *(
             "identity.identity",

@@ -24,6 +24,7 @@ from smg_core.batches import routes as batches
 from smg_core.containers import routes as containers
 from smg_core.files import routes as files
 from smg_core.serving.spec import ApiSpec, table_of, trials_of
+from smg_core.vector_stores import routes as vector_stores
 
 __all__ = ["ALL", "PERMISSIONS", "TRIALS"]
 
@@ -49,6 +50,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         usage,
         files,
         containers,
+        vector_stores,
         batches,
     )
 )

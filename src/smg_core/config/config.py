@@ -61,6 +61,7 @@ from smg_core.settings import (
     shape_of,
 )
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.vector_stores.settings import VectorStoresConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
@@ -120,6 +121,7 @@ class Config:
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     files: FilesConfig = attrs.field(factory=FilesConfig)
     containers: ContainersConfig = attrs.field(factory=ContainersConfig)
+    vector_stores: VectorStoresConfig = attrs.field(factory=VectorStoresConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
@@ -156,6 +158,8 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         alias, _, model = rest.partition("=")
         if not (tenant and alias and model):
             yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
+    if why := _why_no_stores(config):
+        yield why
     for check in (
         config.timeouts.of_models,
         config.workers.of_adapters,
@@ -168,6 +172,13 @@ def _inconsistencies(config: Config) -> Iterator[str]:
             check()
         except ConfigError as error:
             yield str(error)
+
+
+def _why_no_stores(config: Config) -> str:
+    """What is wrong where vector stores are asked for that there cannot be, with this history."""
+    asked = "folder" if config.vector_stores.folder is not None else "model" if config.vector_stores.model else ""
+    why = config.vector_stores.why_not(config.history.url or "memory:", sealed=bool(config.history.keys))
+    return f"vector_stores.{asked}: {why}" if asked and why else ""
 
 
 # ------------------------------------------------------------------------------------------------ reading the records

@@ -69,6 +69,7 @@ from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
 from smg_core.tools.opening import ToolFunctions, hosted_tools
+from smg_core.vector_stores.work import VectorStoreWork
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -332,7 +333,7 @@ class Assembly:
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(
             *(mcp, running.history, services.clock, self._media_of, services.functions, mark),
-            stores=running.stores,
+            stores=None if _why_no_stores(live.config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
         )
         running.tools = await self._stack.enter_async_context(hosted)
@@ -586,3 +587,8 @@ class Assembly:
 
 def _own_folder(config: Config) -> Path | None:
     return Path(config.tokenizer.path).expanduser() if config.tokenizer.path else None
+
+
+def _why_no_stores(config: Config) -> str:
+    """Why no tool searches vector stores; "" where one may."""
+    return config.vector_stores.why_not(config.history.url or "memory:", sealed=bool(config.history.keys))

@@ -27,7 +27,7 @@ from smg_core.serving.request_traces import account_of, how_it_ended, observer_o
 from smg_core.serving.services import Services
 from smg_core.serving.shadowing import Shadow, Shadows
 from smg_core.serving.timeouts import CurrentTimeouts
-from smg_core.tools.opening import no_built_ins
+from smg_core.tools.opening import BUILT_IN_APIS
 from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
@@ -53,6 +53,7 @@ class Inference(Generic[D]):
         self._api = api
         self._detach = detach
         self._hosted = services.hosted(api.name)
+        self._has_built_ins = api.name in BUILT_IN_APIS
         timeouts = services.live.config.timeouts
         self._rules = CurrentTimeouts(services.live, services.models)
         self._keep_alive = StreamKeepAlive(services.call_later, timeouts.silence_s, timeouts.commit_s)
@@ -317,8 +318,12 @@ class Inference(Generic[D]):
                 held.arrived()
             exchange.lease = services.admission.admit(exchange.caller, exchange.kind or "generation", len(body))
             hosted = self._hosted
-            if services.running.tools.built_ins is not no_built_ins:
-                hosted = services.hosted(self._api.name, exchange.caller)
+            if self._has_built_ins:
+                for_all = services.running.tools.for_all
+                if for_all is not None and not exchange.caller.grants.tools:
+                    hosted = for_all
+                else:
+                    hosted = services.hosted(self._api.name, exchange.caller)
             incoming = incoming_of(services, exchange, body, hosted=hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)

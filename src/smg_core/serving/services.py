@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from smg_core.ledger.keeping import Ledger
     from smg_core.meshed.opening import GatewayMesh
-    from smg_core.retrieval.searching import StoreSearch
 
 __all__ = ["Life", "Running", "Services"]
 
@@ -72,8 +71,7 @@ class Running:
     """What exists from the start of a gateway to its end; a field that is not set yet raises AttributeError. `identify` and
     `virtual_keys` say who a caller is, `sealer` makes seals, `performers` and `driver` perform the steps of flows, `tools` runs
     tools; `ledger` keeps accounts and `mesh` is the link to other gateways, where the settings say so; of several processes one
-    has it, and `mesh_seen` says in all of them how it is. `blobs` are where contents of files lie in place of a folder;
-    `stores` searches vector stores."""
+    has it, and `mesh_seen` says in all of them how it is. `blobs` are where contents of files lie in place of a folder."""
 
     loop: asyncio.AbstractEventLoop = attrs.field(init=False)
     executor: FairExecutor = attrs.field(init=False)
@@ -94,7 +92,6 @@ class Running:
     mesh: "GatewayMesh | None" = None
     mesh_seen: "Callable[[], Awaitable[dict[str, Any]]] | None" = None
     blobs: BlobStore | None = None
-    stores: "StoreSearch | None" = None
 
 
 @attrs.frozen(eq=False)

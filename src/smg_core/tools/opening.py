@@ -16,9 +16,10 @@ from smg_core.extras import missing
 from smg_core.history.store.base import Store
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
-from smg_core.pipeline.tools.hosted import CallTools, ListTools
+from smg_core.pipeline.tools.hosted import CallTools, ListTools, ToolService
 from smg_core.request import Caller
 from smg_core.settings import ConfigError
+from smg_core.tools.file_search import FilesAlone, FileSearches
 from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
 """What a program gives as tools: functions, or records that say more of one."""
 
 
-BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "generate_content", "stream_generate_content"})
+BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "generate_content"})
 """The APIs whose own forms of built-in tools run here."""
 
 
@@ -45,11 +46,13 @@ def no_built_ins(caller: Caller) -> frozenset[str]:
 @attrs.frozen
 class OpenTools:
     """What runs tools here: the performers of the steps of flows, and all that is `offered` to a caller, where there is any.
-    `built_ins` gives the kinds of built-in tools that a caller may use."""
+    `built_ins` gives the kinds of built-in tools that a caller may use; `for_all` are those that every caller may whose
+    tools are not bounded, None where that depends on more."""
 
     performers: Mapping[type[Any], Any] = attrs.field(factory=dict)
     offered: "PublishedTools | None" = None
     built_ins: Callable[[Caller], frozenset[str]] = no_built_ins
+    for_all: frozenset[str] | None = frozenset()
 
 
 def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = ()) -> frozenset[str]:
@@ -62,6 +65,10 @@ def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = 
 
 def _runs(settings: McpConfig, functions: ToolFunctions) -> bool:
     return settings.config is not None or settings.request_servers or bool(functions)
+
+
+def _performers(service: ToolService, clock: Clock, settings: McpConfig, takes: Takes) -> Mapping[type[Any], Any]:
+    return {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)}
 
 
 @asynccontextmanager
@@ -77,14 +84,17 @@ async def hosted_tools(
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
-    servers; `stores` searches vector stores, and `code` runs it in containers, where there are any. Raises ConfigError where the
-    file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that is
-    required cannot be reached."""
-    if not _runs(settings, functions) and stores is None and code is None:
-        yield OpenTools()
+    servers; `stores` searches vector stores, and `code` runs code in containers, where there are any. Raises ConfigError where
+    the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that
+    is required cannot be reached."""
+    files = FileSearches(stores)
+    if not _runs(settings, functions) and code is None:
+        service = FilesAlone(files)
+        yield OpenTools(_performers(service, clock, settings, takes), None, files.kinds, files.kinds(Caller()))
         return
     try:
         import smg_mcp
+        from smg_core.tools.code_calls import CodeCalls
         from smg_core.tools.hosted import HostedTools, noted
         from smg_core.tools.offered import PublishedTools
         from smg_mcp.records.errors import McpConfigError, McpError
@@ -96,11 +106,12 @@ async def hosted_tools(
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
-            service = HostedTools(tools, settings, history, clock, marks, stores, code)
+            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code))
             yield OpenTools(
-                {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)},
+                _performers(hosted, clock, settings, takes),
                 PublishedTools(tools),
-                service.built_ins.kinds,
+                hosted.built_ins.kinds,
+                None,
             )
     except McpConfigError as error:
         raise ConfigError(str(error)) from error

@@ -1,14 +1,14 @@
-"""Built-in tools in Chat Completions: a search of the web by `web_search_options`, a search of files by a tool of that type, which is
-an extension with the fields of Responses; and the annotations of an answer that cites.
+"""Built-in tools in Chat Completions, and the annotations of an answer that cites.
 
-Places are characters of the message's content. Of a file Chat has no form: its annotation is that of Responses, in an object of its
-type. Pure. Above: the decoder, the encoders. Below: the wire types, request.
+A search of the web is asked for by `web_search_options`, one of files by a tool of its type, an extension with the fields of
+Responses. Places are characters of the message's content. Of a file Chat has no form: its annotation is that of Responses, in an
+object of its type. Pure. Above: the decoder, the encoders. Below: the wire types, request.
 """
 
 from msgspec import Struct
 
 from smg_core.apis.chat import types as wire
-from smg_core.apis.responses.wire.built_in import read_file_search
+from smg_core.apis.responses.wire.built_in import FileSearchTool, read_file_search
 from smg_core.built_in import BuiltIn, built_in_tool
 from smg_core.events import Annotation
 from smg_core.json_types import JsonObject
@@ -17,7 +17,7 @@ from smg_core.wire.decoding import explained
 from smg_core.wire.named_elsewhere import refuse_named
 from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, place_in_words
 
-__all__ = ["Cited", "FileSearchRead", "read_file_tool", "read_web_options"]
+__all__ = ["Cited", "read_file_tool", "read_web_options"]
 
 _OPTIONS = "web_search_options"
 
@@ -44,7 +44,8 @@ def read_web_options(options: JsonObject, hosted: frozenset[str]) -> HostedTool 
 def read_file_tool(tool: wire.FileSearchWire, at: str, hosted: frozenset[str]) -> HostedTool | None:
     """The search of files at `at`; None where it cannot be had. Raises NotFound for a store of vectors where there are none."""
     if "file_search" in hosted:
-        return built_in_tool(read_file_search(tool, at))
+        fields = (tool.vector_store_ids, tool.max_num_results, tool.filters, tool.ranking_options)
+        return built_in_tool(read_file_search(FileSearchTool(*fields), at))
     refuse_named({"vector_store_ids": list(tool.vector_store_ids)}, at)
     return None
 
@@ -68,9 +69,9 @@ class Cited:
         """More of the content."""
         self._length += len(text)
 
-    def text_end(self) -> None:
-        """The open text is complete."""
-        self._begins = self._length
+    def text_end(self, length: int | None = None) -> None:
+        """The open text is complete; `length` is how much of the content there is, where that is known."""
+        self._begins = self._length if length is None else length
 
     def cite(self, event: Annotation) -> JsonObject | None:
         """The annotation; None for a source that is neither a page nor a file."""

@@ -1,7 +1,7 @@
 """A Chat Completions request: bytes in, one `ChatRequest` out, or one error that names the parameter at fault.
 
 Decides what every documented parameter, and every field that engines add, becomes in a `GenerationRequest`, and which are
-refused because nothing behind this API can honour them (`audio`, `prediction`, `web_search_options`, ...). Nothing is
+refused because nothing behind this API can honour them (`audio`, `prediction`, ...). Nothing is
 dropped: a field is in the `GenerationRequest`, in the `ChatRequest` for the encoders, or the request is refused.
 
 Above: the server. Below: the wire types and their readers, request. It knows no model, engine or template; the pipeline checks
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.apis.chat.built_in import read_web_options
 from smg_core.apis.chat.mcp import MessagesWithCalls, has_calls, read_with_calls
 from smg_core.apis.chat.messages import read_messages
 from smg_core.apis.chat.paths import chat_field
@@ -46,7 +47,7 @@ _BOUNDED = {
     (True, True): replace(ORIGIN, bounds=("max_completion_tokens", "max_tokens")),
 }
 _COUNTS = "stream_options.continuous_usage_stats"
-_UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
+_UNSUPPORTED = ("audio", "moderation", "prediction", "prompt_logprobs")
 _SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (
     ("store", False),
     ("priority", 0),
@@ -73,6 +74,7 @@ class ChatRequest(Struct, frozen=True):
     model's reasoning from the client. `written` maps a path in `GenerationRequest` to the field that the client used, where
     the API has several names for it. `approved` are calls of tools that run here which the user agrees to, `refused`
     those that the user does not agree to; `places` as in `MessagesWithCalls`, empty where the messages are those of the body.
+    `not_offered` are the built-in tools that the model is not offered; `cites`: it is offered some whose results it cites.
     """
 
     generation: GenerationRequest
@@ -86,6 +88,8 @@ class ChatRequest(Struct, frozen=True):
     places: tuple[tuple[int, str], ...] = ()
     counts: bool = False
     hides_ids: bool = False
+    not_offered: tuple[str, ...] = ()
+    cites: bool = False
 
     def locate(self, path: str) -> str:
         """The field of the body that `path` in `generation` was read from."""
@@ -106,6 +110,9 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
     named = wire.tools is not None or wire.functions is not None
     tools = read_tools(wire, limits, len(incoming.body), incoming.hosted) if named else ()
+    left: tuple[str, ...] = ()
+    if wire.web_search_options is not None or (wire.tools and len(tools) < len(wire.tools)):
+        tools, left = _with_built_in(wire, tools, incoming.hosted)
     if wire.return_token_ids and any(isinstance(tool, HostedTool) for tool in tools):
         raise _unsupported(
             "return_token_ids", " together with tools that run here: their turns have prompts of their own"
@@ -156,7 +163,20 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         places=conversation.places,
         counts=counts,
         hides_ids=counts and not wire.return_token_ids,
+        not_offered=left,
+        cites=any(isinstance(tool, HostedTool) and bool(tool.config.get("built_in")) for tool in tools),
     )
+
+
+def _with_built_in(
+    wire: ChatBody, tools: tuple[Tool, ...], hosted: frozenset[str]
+) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """The tools with the search of the web that the body asks for, and the names of those built in that cannot be had."""
+    left = ("file_search",) if wire.tools and len(tools) < len(wire.tools) else ()
+    if wire.web_search_options is None:
+        return tools, left
+    search = read_web_options(wire.web_search_options, hosted)
+    return (tools, (*left, "web_search_options")) if search is None else ((*tools, search), left)
 
 
 def _both_ends() -> InvalidRequest:

@@ -19,7 +19,6 @@ What the API leaves open is decided so:
 Pure. Above: the server. Below: events, chat, errors, json_text. It knows no engine.
 """
 
-import base64
 import copy
 from array import array
 from collections.abc import Callable, Sequence
@@ -30,6 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.apis.chat.answer_types import AnswerFinishReason
+from smg_core.apis.chat.blocks import logprobs_json, logprobs_list, logprobs_of, opaque_object
+from smg_core.apis.chat.built_in import Cited
 from smg_core.apis.chat.decode import ChatRequest
 from smg_core.apis.chat.mcp import HostedCalls
 from smg_core.errors import ClientGone, SmgError
@@ -53,7 +54,6 @@ from smg_core.events import (
     Started,
     TextDelta,
     TextEnd,
-    TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -64,7 +64,6 @@ from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
-from smg_core.wire.logprobs import logprob_object
 
 __all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "usage_object"]
 
@@ -130,13 +129,14 @@ class ChatStreamEncoder:
         self._text_prefix: dict[int, bytes] = {}
         self._plain = not request.obfuscate
         self._tells_ids = request.generation.sampling.token_ids and not request.hides_ids
-        self._fast = self._plain and not self._tells_ids and not request.counts
+        self._fast = self._plain and not self._tells_ids and not request.counts and not request.cites
         self._usage_so_far = NO_USAGE
         self._prompt_ids = b""
         self._ids: dict[int, list[int]] = {}  # sampled, and not told yet
         self._custom_calls: set[tuple[int, int]] = set()
         self._opaque_count: dict[int, int] = {}
         self._hosted = HostedCalls(response_id)
+        self._cited = Cited() if request.cites else None
         self._called = False
         self._ended = False
 
@@ -244,8 +244,18 @@ class ChatStreamEncoder:
             self._note(event.index, event.ids)
         if not event.text and not event.logprobs:
             return
-        logprobs = _logprobs_json(event.logprobs) if event.logprobs else b"null"
+        if self._cited is not None:
+            self._cited.text(event.text)
+        logprobs = logprobs_json(event.logprobs) if event.logprobs else b"null"
         self._chunk(event.index, b'"content":' + encode_text(event.text), frames, logprobs)
+
+    def _text_end(self, event: TextEnd, frames: list[bytes]) -> None:
+        if self._cited is not None:
+            self._cited.text_end()
+
+    def _annotation(self, event: Annotation, frames: list[bytes]) -> None:
+        if self._cited is not None and (made := self._cited.cite(event)) is not None:
+            self._chunk(event.index, b'"annotations":[%b]' % encode_object(made), frames)
 
     def _reasoning(self, event: ReasoningDelta, frames: list[bytes]) -> None:
         if event.text and self._request.include_reasoning:
@@ -295,7 +305,7 @@ class ChatStreamEncoder:
     def _opaque(self, event: OpaqueBlock, frames: list[bytes]) -> None:
         order = self._opaque_count.get(event.index, 0)
         self._opaque_count[event.index] = order + 1
-        block = encode_object({"index": order, **_opaque_object(event)})
+        block = encode_object({"index": order, **opaque_object(event)})
         self._chunk(event.index, b'"opaque_blocks":[%b]' % block, frames)
 
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
@@ -327,9 +337,9 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
     Started: ChatStreamEncoder._started,
     SampledIds: ChatStreamEncoder._sampled,
     TextDelta: ChatStreamEncoder._text,
-    TextEnd: ChatStreamEncoder._skip,
+    TextEnd: ChatStreamEncoder._text_end,
     RefusalDelta: ChatStreamEncoder._refusal,
-    Annotation: ChatStreamEncoder._skip,
+    Annotation: ChatStreamEncoder._annotation,
     ReasoningDelta: ChatStreamEncoder._reasoning,
     ReasoningEnd: ChatStreamEncoder._skip,
     ToolCallStart: ChatStreamEncoder._call_start,
@@ -352,16 +362,16 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 
 
 _OF_THE_RESPONSE = frozenset({Started, Failed, Cancelled})
-_SKIPPED = frozenset({TextEnd})
 
 
 class _Choice:
     """The events of one choice so far, by kind."""
 
-    __slots__ = ("calls", "finished", "hosted", "ids", "logprobs", "opaque", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "cited", "finished", "hosted", "ids", "logprobs", "opaque", "reasoning", "refusal", "text")
 
     def __init__(self, hosted: HostedCalls) -> None:
         self.hosted = hosted
+        self.cited = Cited()
         self.text: list[str] = []
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
@@ -374,6 +384,7 @@ class _Choice:
     def fork(self) -> "_Choice":
         """An independent copy."""
         other = _Choice(self.hosted.fork())
+        other.cited = self.cited.fork()
         other.ids = self.ids[:]
         other.text, other.refusal, other.reasoning = self.text.copy(), self.refusal.copy(), self.reasoning.copy()
         other.logprobs, other.opaque, other.finished = self.logprobs.copy(), self.opaque.copy(), self.finished
@@ -395,6 +406,10 @@ class _Choice:
                 self.calls[event.call][1].append(event.arguments)
             case HostedStart() | HostedEnd():
                 self.hosted.take(event)
+            case TextEnd():
+                self.cited.text_end(sum(map(len, self.text)))
+            case Annotation():
+                self.cited.cite(event)
             case OpaqueBlock():
                 self.opaque.append(event)
 
@@ -433,7 +448,7 @@ class ChatWholeEncoder:
                 choice = self._choices[event.index]
                 choice.text.append(event.text)
                 if event.logprobs:
-                    choice.logprobs.append(_logprobs_list(event.logprobs))
+                    choice.logprobs.append(logprobs_list(event.logprobs))
                 if event.ids:
                     choice.ids.extend(event.ids)
             elif type(event) is Usage:
@@ -447,7 +462,7 @@ class ChatWholeEncoder:
                 self._add_to_response(event)
                 if self._ended:
                     return
-            elif type(event) not in _SKIPPED:
+            elif type(event) is not TextEnd or self._request.cites:
                 self._choices[event.index].add(event)  # type: ignore[union-attr]  # all others are of a choice
 
     def fork(self) -> "ChatWholeEncoder":
@@ -486,7 +501,7 @@ class ChatWholeEncoder:
         found: JsonObject = {
             "index": index,
             "message": self._message(choice),
-            "logprobs": msgspec.Raw(_logprobs_of(choice.logprobs)) if wants_logprobs else None,
+            "logprobs": msgspec.Raw(logprobs_of(choice.logprobs)) if wants_logprobs else None,
             "finish_reason": None
             if choice.finished is None
             else _finish_reason(choice.finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls),
@@ -510,8 +525,10 @@ class ChatWholeEncoder:
         }
         if reasoning:
             message[self._reasoning_field] = reasoning
+        if self._request.cites:
+            message["annotations"] = choice.cited.made
         if choice.opaque:
-            message["opaque_blocks"] = [_opaque_object(block) for block in choice.opaque]
+            message["opaque_blocks"] = [opaque_object(block) for block in choice.opaque]
         if choice.hosted.calls:
             message["mcp_calls"] = choice.hosted.calls
         if choice.hosted.asked:
@@ -566,25 +583,3 @@ def usage_object(usage: Usage) -> JsonObject:
         "prompt_tokens_details": cached,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-
-
-def _opaque_object(block: OpaqueBlock) -> dict[str, str]:
-    """The block with its bytes as text; bytes that are not UTF-8 are base64 and say so."""
-    try:
-        return {"type": block.kind, "data": block.payload.decode()}
-    except UnicodeDecodeError:
-        return {"type": block.kind, "data": base64.b64encode(block.payload).decode(), "encoding": "base64"}
-
-
-def _logprobs_json(logprobs: Sequence[TokenLogprob]) -> bytes:
-    return _logprobs_of([_logprobs_list(logprobs)])
-
-
-def _logprobs_of(lists: Sequence[bytes]) -> bytes:
-    """The `logprobs` object of a text from the results of `_logprobs_list` for its parts."""
-    return b'{"content":[%b],"refusal":null}' % b",".join(lists)
-
-
-def _logprobs_list(logprobs: Sequence[TokenLogprob]) -> bytes:
-    """Tokens and their alternatives, separated by commas."""
-    return encode_object([logprob_object(one) for one in logprobs])[1:-1]

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from smg_core.apis.chat import types as wire
+from smg_core.apis.chat.built_in import read_file_tool
 from smg_core.apis.chat.mcp import hosted_key, read_hosted
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
@@ -56,16 +57,27 @@ def read_tools(
     if len(listed) > limits.tools:
         raise too_many(param, len(listed), limits.tools, "tools")
     tools = tuple(
-        [
-            read_hosted(tool, f"tools[{order}]", hosted) if isinstance(tool, wire.McpToolWire) else _tool(tool)
-            for order, tool in enumerate(listed)
-        ]
+        [made for order, tool in enumerate(listed) if (made := _listed(tool, f"tools[{order}]", hosted)) is not None]
     )
     # One walk over all schemas costs less than one each.
     schemas = [_schema_of(tool) for tool in tools]
     check_depth(schemas, limits.json_depth, param)
     _check_size(schemas, limits, param, size)
     return tools
+
+
+def _listed(
+    tool: wire.FunctionToolWire
+    | wire.CustomToolWire
+    | wire.McpToolWire
+    | wire.FileSearchWire
+    | wire.FunctionDefinition,
+    at: str,
+    hosted: frozenset[str],
+) -> Tool | None:
+    if isinstance(tool, wire.McpToolWire):
+        return read_hosted(tool, at, hosted)
+    return read_file_tool(tool, at, hosted) if isinstance(tool, wire.FileSearchWire) else _tool(tool)
 
 
 def _schema_of(tool: Tool) -> object:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from smg_core.apis.responses.wire.built_in import FileRanking
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.mcp_types import McpApproval, McpToolFilter
 from smg_core.wire.scalars import (
@@ -326,6 +327,15 @@ class McpToolWire(_Tool, tag="mcp"):
     require_approval: Literal["always", "never"] | McpApproval | None = None
 
 
+class FileSearchWire(_Tool, tag="file_search"):
+    """A search of vector stores that runs here: an extension, with the fields that Responses has for it."""
+
+    vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    max_num_results: Annotated[int, Meta(ge=1, le=50)] | None = None
+    filters: JsonObject | None = None
+    ranking_options: FileRanking | None = None
+
+
 class FunctionName(_Wire):
     name: Name
 
@@ -491,7 +501,7 @@ class ChatBody(OpenaiBody, kw_only=True):
     tool_choice: (
         Literal["none", "auto", "required"] | FunctionChoice | CustomChoice | AllowedToolsChoice | McpChoice | None
     ) = None
-    tools: list[FunctionToolWire | CustomToolWire | McpToolWire] | None = None
+    tools: list[FunctionToolWire | CustomToolWire | McpToolWire | FileSearchWire] | None = None
     top_logprobs: Count | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     web_search_options: JsonObject | None = None

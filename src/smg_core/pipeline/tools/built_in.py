@@ -1,6 +1,6 @@
 """The APIs' own tools that run here: what a model is offered of each, what is wrong with a call, and what it gets of a result.
 
-Pure. Above: pipeline.tools.offers and loop. Below: the records of pipeline.tools.hosted; sources; the marks of smg_mcp.
+Pure. Above: pipeline.tools.offers and loop. Below: the records of pipeline.tools.hosted; sources.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
 from smg_core.request import Message, Text, ToolResult
-from smg_core.sources import CITE_HOW, marked
+from smg_core.sources import CITE_HOW, between_marks, marked
 
 __all__ = ["CODE", "action_of", "built_in_fault", "cited_text", "tools_of"]
 
@@ -117,7 +117,5 @@ def _texts(messages: Sequence[Message]) -> Iterable[str]:
 
 def cited_text(result: HostedResult, before: int) -> str:
     """What the model gets of a result with sources, of which `before` are there already."""
-    from smg_mcp.web.reading import foreign  # there are such results only where it is installed
-
     what = "the user's files" if result.call.name == "file_search" else "pages of the web"
-    return f"{CITE_HOW}\n{foreign(marked(result.sources, before), what)}"
+    return f"{CITE_HOW}\n{between_marks(marked(result.sources, before), what)}"

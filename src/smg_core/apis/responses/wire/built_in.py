@@ -20,7 +20,16 @@ from smg_core.retrieval.searching import MOST_RESULTS
 from smg_core.wire.decoding import explained
 from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
 
-__all__ = ["BUILT_IN", "CodeTool", "FileSearchTool", "closed_call", "opened_call", "read_built_in", "read_file_search"]
+__all__ = [
+    "BUILT_IN",
+    "CodeTool",
+    "FileRanking",
+    "FileSearchTool",
+    "closed_call",
+    "opened_call",
+    "read_built_in",
+    "read_file_search",
+]
 
 BUILT_IN: Mapping[str, Literal["web_search", "file_search", "code"]] = {
     **dict.fromkeys(
@@ -51,7 +60,9 @@ class _Weights(Struct, gc=False):
     text_weight: Annotated[float, Meta(ge=0, le=1000)]
 
 
-class _Ranking(Struct, gc=False):
+class FileRanking(Struct, gc=False):
+    """How results of a search of files are ranked."""
+
     ranker: Literal["auto", "default-2024-11-15", "default-2024-08-21", "none"] | None = None
     score_threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     hybrid_search: _Weights | None = None
@@ -63,7 +74,7 @@ class FileSearchTool(Struct, gc=False):
     vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
     max_num_results: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] | None = None
     filters: JsonObject | None = None
-    ranking_options: _Ranking | None = None
+    ranking_options: FileRanking | None = None
 
 
 class _NoNetwork(Struct, gc=False, tag="disabled"):
@@ -116,7 +127,7 @@ def _code(tool: CodeTool, at: str) -> BuiltIn:
 
 def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn:
     """The search of files at `at`. Raises InvalidRequest."""
-    ranking = tool.ranking_options or _Ranking()
+    ranking = tool.ranking_options or FileRanking()
     if tool.filters is not None:
         read_filter(tool.filters, f"{at}.filters")
     weights = ranking.hybrid_search

@@ -1,0 +1,213 @@
+"""One piece of work on a file of a vector store: the index is made to have what is kept (edge).
+
+It is done by the process that holds its lease. A file that waits is read, cut, given vectors and put in; one that was taken away,
+or failed, is taken out; one that is there has its attributes written. All of it can be done again from the beginning, so that
+what a killed process leaves is done by the next. Above: the queue. Below: the records, the indexes, reading, embedding.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import attrs
+import msgspec
+from msgspec.structs import replace
+
+from smg_core.errors import ModelNotFound, NotFound, RateLimited, SmgError
+from smg_core.files.kept import KeptFiles
+from smg_core.history.store.base import DeleteRecord, Lease, LeaseLost, StaleVersion
+from smg_core.pipeline.prompt.documents import DocumentService
+from smg_core.request import Caller
+from smg_core.retrieval.chunking import Chunker, TextChunk
+from smg_core.retrieval.index import IndexFile, IndexFull
+from smg_core.retrieval.indexes import Indexes
+from smg_core.retrieval.searching import StoreUnknown
+from smg_core.serving.services import Services
+from smg_core.stored.bells import Key
+from smg_core.vector_stores.embedding import Embedding
+from smg_core.vector_stores.kept import KeptStores
+from smg_core.vector_stores.place import IndexPlace
+from smg_core.vector_stores.reading import NotIndexable, text_of
+from smg_core.vector_stores.records import INDEX_JOB, IndexFault, IndexJob, KeptStore, KeptStoreFile, store_file_kind
+
+__all__ = ["IndexRooms", "IndexRun"]
+
+T = TypeVar("T")
+
+_AT_ONCE = 64  # chunks that are put in, and given vectors, together
+_PIECE = 1 << 16  # characters that are cut at once
+
+
+@attrs.frozen(eq=False)
+class IndexRooms:
+    """What indexing works with."""
+
+    services: Services
+    kept: KeptStores
+    files: KeptFiles
+    place: IndexPlace
+    indexes: Indexes
+    embedding: Embedding
+    documents: DocumentService | None
+
+
+class IndexRun:
+    """The work `key`, done under `lease`. A file whose work is `broken`, since it has met a fault before, fails."""
+
+    def __init__(self, rooms: IndexRooms, key: Key, lease: Lease, *, broken: bool = False) -> None:
+        self._rooms, self._key, self._lease, self._broken = rooms, key, lease, broken
+        self._history = rooms.services.running.history
+        self._tenant = key[0]
+
+    async def work(self) -> bool:
+        """Do it. True: it is over, or somebody else's. False: it cannot be done now."""
+        task = asyncio.current_task()
+        guard = asyncio.create_task(self._guard(task))
+        try:
+            return await self._work()
+        except (LeaseLost, StaleVersion):
+            return True
+        finally:
+            guard.cancel()
+            await asyncio.gather(guard, return_exceptions=True)
+            with contextlib.suppress(SmgError):
+                await self._history.release(self._tenant, self._lease)
+
+    async def _guard(self, task: "asyncio.Task[object] | None") -> None:
+        """Keep the lease; the work is given up where it is lost."""
+        seconds = self._rooms.services.live.config.batches.lease_s
+        failed = 0
+        while failed < 3:
+            await asyncio.sleep(seconds / 4)
+            try:
+                self._lease = await self._history.renew(self._tenant, self._lease, seconds)
+                failed = 0
+            except LeaseLost:
+                break
+            except SmgError:
+                failed += 1
+        if task is not None:
+            task.cancel()
+
+    async def _work(self) -> bool:
+        record = await self._history.record(self._tenant, INDEX_JOB, self._key[1])
+        if record is None:
+            return True
+        job = msgspec.json.decode(record.body, type=IndexJob)
+        caller = Caller(self._tenant, job.principal)
+        done = [DeleteRecord(INDEX_JOB, self._key[1], record.version)]
+        path = await self._rooms.indexes.work(lambda: self._rooms.place.path(self._tenant, job.store))
+        try:
+            store, _ = await self._rooms.kept.find(self._tenant, job.store)
+        except StoreUnknown:
+            await self._rooms.indexes.drop(path)
+            await self._rooms.kept.forget_files(self._tenant, job.store)
+            await self._history.write(self._tenant, done, lease=self._lease)
+            return True
+        file = await self._file(job)
+        if file is not None and file.status == "in_progress":
+            return await self._index(caller, store, file, job, done)
+        id = job.file
+        if file is not None and file.status == "completed":
+            attributes = file.attributes or {}
+            await self._written(store, lambda index: index.set_attributes(id, attributes))
+        else:
+            await self._written(store, lambda index: index.remove(id))
+        await self._history.write(self._tenant, done, lease=self._lease)
+        return True
+
+    async def _file(self, job: IndexJob) -> KeptStoreFile | None:
+        record = await self._history.record(self._tenant, store_file_kind(job.store), job.file)
+        return None if record is None else msgspec.json.decode(record.body, type=KeptStoreFile)
+
+    async def _index(
+        self, caller: Caller, store: KeptStore, file: KeptStoreFile, job: IndexJob, done: list[DeleteRecord]
+    ) -> bool:
+        """Put a file in. False where that has to wait."""
+        fault: IndexFault | None = None
+        size = 0
+        try:
+            size = await self._put_in(caller, store, file)
+        except NotIndexable as error:
+            fault = error.fault
+        except IndexFull:
+            most = self._rooms.services.live.config.vector_stores.chunks
+            fault = IndexFault("invalid_file", f"The vector store would have more than {most:,} chunks.")
+        except SmgError as error:
+            if self._may_wait(error, job):
+                return False
+            fault = IndexFault("server_error", error.message)
+
+        def ended(found: KeptStoreFile | None) -> KeptStoreFile | None:
+            if found is None or found.status != "in_progress" or found.turn != file.turn:
+                return found
+            status = "failed" if fault is not None else "completed"
+            return replace(found, status=status, fault=fault, usage_bytes=size)
+
+        kept = await self._rooms.kept.change(
+            caller,
+            store.id,
+            {file.id: ended},
+            with_job=False,
+            lease=self._lease,
+            also=() if fault is not None else done,
+        )
+        now = kept[file.id]
+        if fault is not None or now is None or now.status != "completed":
+            await self._written(store, lambda index: index.remove(file.id))
+            await self._history.write(self._tenant, done, lease=self._lease)
+        return True
+
+    def _may_wait(self, error: SmgError, job: IndexJob) -> bool:
+        """Whether a file may be indexed later that cannot be now: engines are not there, a limit is reached, the disk is full."""
+        services = self._rooms.services
+        passing = error.status >= 500 or isinstance(error, RateLimited | ModelNotFound)
+        return passing and services.clock.time() - job.since < services.live.config.responses.pending_s
+
+    async def _put_in(self, caller: Caller, store: KeptStore, file: KeptStoreFile) -> int:
+        """Read, cut, and put in; returns the bytes that it takes. Raises NotIndexable, IndexFull, SmgError."""
+        if self._broken:
+            raise NotIndexable(IndexFault("server_error", "The file could not be indexed."))
+        rooms, config = self._rooms, self._rooms.services.live.config.vector_stores
+        try:
+            kept = await rooms.files.find(self._tenant, file.id)
+        except NotFound:
+            raise NotIndexable(IndexFault("invalid_file", "The file is not kept any more.")) from None
+        number = await self._written(store, lambda index: index.begin(file.id, kept.filename))
+        chunker, held = Chunker(file.chunking), list[TextChunk]()
+        async for text in text_of(rooms.files, self._tenant, kept, rooms.documents, config.file_bytes):
+            for at in range(0, len(text), _PIECE):
+                part = text[at : at + _PIECE]
+                held += await rooms.indexes.work(lambda part=part: list(chunker.feed(part)))  # type: ignore[misc]
+                while len(held) >= _AT_ONCE:
+                    await self._add(caller, store, number, held[:_AT_ONCE])
+                    del held[:_AT_ONCE]
+        held += await rooms.indexes.work(lambda: list(chunker.end()))
+        if held:
+            await self._add(caller, store, number, held)
+        fresh = await self._file(IndexJob(store.id, file.id, "", 0.0))
+        attributes = (fresh or file).attributes or {}
+        await self._written(store, lambda index: index.finish(number, file.id, attributes))
+        return await self._written(store, lambda index: index.size(file.id))
+
+    async def _add(self, caller: Caller, store: KeptStore, number: int, chunks: Sequence[TextChunk]) -> None:
+        most = self._rooms.services.live.config.vector_stores.chunks
+        for at in range(0, len(chunks), _AT_ONCE):
+            some = chunks[at : at + _AT_ONCE]
+            vectors: bytes | None = None
+            if store.model:
+                texts = [each.text for each in some]
+                found = await self._rooms.embedding.vectors(caller, store.model, texts, "document")
+                vectors = await self._rooms.indexes.work(lambda found=found: _packed(found))  # type: ignore[misc]
+            await self._written(store, lambda index, some=some, vectors=vectors: index.add(number, some, vectors, most))  # type: ignore[misc]
+
+    async def _written(self, store: KeptStore, write: Callable[[IndexFile], T]) -> T:
+        path = await self._rooms.indexes.work(lambda: self._rooms.place.made(self._tenant, store.id))
+        return await self._rooms.indexes.written(path, write)
+
+
+def _packed(vectors: "Sequence[Sequence[float]]") -> bytes:
+    from smg_core.retrieval.nearest import pack_vectors
+
+    return pack_vectors(vectors)

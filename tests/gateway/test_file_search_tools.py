@@ -1,0 +1,222 @@
+"""Search of files as each API defines it: items, events, results, citations, and stores that are not there."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google import genai
+from google.genai import types
+from tests.gateway.conftest import House, over_http
+from tests.gateway.test_tool_loop import prompt, says
+from tests.gateway.test_vector_stores import BREAD, LAMP, by_name, store_of
+from tests.gateway.web_site import calls
+
+from smg_core.apis.responses.wire.grammar import check_stream
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.engine import SimulatorConfig
+
+pytestmark = pytest.mark.anyio
+
+LOOKS = calls("file_search", query="lamp")
+CITES = Reply("The keeper trims it【1】. So it burns.")
+PLAIN = "The keeper trims it. So it burns."
+RESULTS: Any = ["file_search_call.results"]
+
+
+@pytest.fixture(scope="module")
+async def house() -> AsyncIterator[House]:
+    async with over_http(SimulatorConfig(seed=1), identity=by_name) as house:
+        yield house
+
+
+@pytest.fixture
+async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(api_key="own", base_url=f"{house.url}/v1", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def store(house: House) -> str:
+    async with openai.AsyncOpenAI(api_key="own", base_url=f"{house.url}/v1", max_retries=0) as client:
+        return await store_of(client, LAMP, BREAD, name="notes")
+
+
+async def test_a_search_is_an_item_with_its_results_and_the_answer_cites_a_file(
+    house: House, client: openai.AsyncOpenAI, store: str
+) -> None:
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store], "max_num_results": 3}
+    response = await client.responses.create(model="sim", input="Who?", tools=[tool], include=RESULTS)
+    search, message = response.output
+    assert search.type == "file_search_call"
+    assert (search.status, search.queries) == ("completed", ["lamp"])
+    assert search.results is not None
+    found = search.results[0]
+    assert (found.filename, found.text) == ("0.txt", LAMP.decode())
+    assert found.score is not None
+    assert 0 < found.score <= 1
+    assert message.type == "message"
+    part = message.content[0]
+    assert part.type == "output_text"
+    assert part.text == PLAIN
+    cited = part.annotations[0]
+    assert cited.type == "file_citation"
+    assert (cited.file_id, cited.filename) == (found.file_id, "0.txt")
+    assert part.text[: cited.index] == "The keeper trims it"
+    assert LAMP.decode() in prompt(house)
+    assert (await client.responses.retrieve(response.id)).output == response.output
+
+
+async def test_the_stream_has_the_events_of_a_search_and_results_only_where_they_are_included(
+    house: House, client: openai.AsyncOpenAI, store: str
+) -> None:
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store]}
+    stream = await client.responses.create(model="sim", input="Who?", tools=[tool], stream=True)
+    events = [event async for event in stream]
+    check_stream([event.to_dict(mode="json") for event in events])
+    assert [event.type for event in events if "file_search_call" in event.type or "annotation" in event.type] == [
+        "response.file_search_call.in_progress",
+        "response.file_search_call.searching",
+        "response.file_search_call.completed",
+        "response.output_text.annotation.added",
+    ]
+    assert events[-1].response.output[0].results is None
+
+
+async def test_filters_bound_what_is_found(house: House, client: openai.AsyncOpenAI, store: str) -> None:
+    nothing: Any = {"type": "eq", "key": "year", "value": 2024}
+    says(house, LOOKS, Reply("Nobody."))
+    tool: Any = {"type": "file_search", "vector_store_ids": [store], "filters": nothing}
+    response = await client.responses.create(model="sim", input="Who?", tools=[tool], include=RESULTS)
+    assert response.output[0].to_dict()["results"] == []
+    assert "Nothing in the files fits." in prompt(house)
+
+
+async def test_chat_searches_files_by_a_tool_of_that_type(house: House, client: openai.AsyncOpenAI, store: str) -> None:
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store]}
+    talk: Any = [{"role": "user", "content": "Who?"}]
+    answer = await client.chat.completions.create(model="sim", messages=talk, tools=[tool])
+    message = answer.choices[0].message
+    assert message.content == PLAIN
+    cited = message.to_dict()["annotations"][0]["file_citation"]  # type: ignore[index]
+    assert (cited["filename"], PLAIN[: cited["index"]]) == ("0.txt", "The keeper trims it")
+    assert message.tool_calls is None
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_gemini_is_grounded_in_files(house: House, store: str, streams: bool) -> None:
+    says(house, LOOKS, CITES)
+    tool = types.Tool(file_search=types.FileSearch(file_search_store_names=[f"fileSearchStores/{store}"], top_k=2))
+    config = types.GenerateContentConfig(tools=[tool])
+    async with genai.Client(api_key="own", http_options=types.HttpOptions(base_url=house.url)).aio as client:
+        if streams:
+            chunks = [
+                chunk
+                async for chunk in await client.models.generate_content_stream(
+                    model="sim", contents="Who?", config=config
+                )
+            ]
+            candidate = chunks[-1].candidates[0]
+        else:
+            whole = await client.models.generate_content(model="sim", contents="Who?", config=config)
+            candidate = whole.candidates[0]
+    found = candidate.grounding_metadata
+    assert found.retrieval_queries == ["lamp"]
+    context = found.grounding_chunks[0].retrieved_context
+    assert (context.title, context.text, context.file_search_store) == (
+        *("0.txt", LAMP.decode()),
+        f"fileSearchStores/{store}",
+    )
+    assert found.grounding_supports[0].segment.text == "The keeper trims it"
+
+
+FORMS: dict[str, Any] = {
+    "/v1/responses": lambda store: {
+        "model": "sim",
+        "input": "?",
+        "tools": [{"type": "file_search", "vector_store_ids": [store]}],
+    },
+    "/v1/chat/completions": lambda store: {
+        "model": "sim",
+        "messages": [{"role": "user", "content": "?"}],
+        "tools": [{"type": "file_search", "vector_store_ids": [store]}],
+    },
+    "/v1beta/models/sim:generateContent": lambda store: {
+        "contents": [{"parts": [{"text": "?"}]}],
+        "tools": [{"fileSearch": {"fileSearchStoreNames": [store]}}],
+    },
+}
+every_form = pytest.mark.parametrize("path", FORMS)
+
+
+@every_form
+async def test_a_store_that_is_not_there_is_an_error_by_its_name(house: House, store: str, path: str) -> None:
+    for named, tenant in (("vs_nothing", "own"), (store, "other")):
+        answer = await house.http.post(
+            path, json=FORMS[path](named), headers={"authorization": f"Bearer {tenant}", "x-goog-api-key": tenant}
+        )
+        assert answer.status_code == 404, answer.text
+        assert named in answer.text
+        assert "tools[0]" in answer.text or path.startswith("/v1beta")
+
+
+async def test_a_store_that_is_not_there_ends_a_stream_before_it_begins(house: House) -> None:
+    body = FORMS["/v1/responses"]("vs_nothing") | {"stream": True}
+    answer = await house.http.post("/v1/responses", json=body, headers={"authorization": "Bearer own"})
+    assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"vector_store_ids": []}, "tools[0].vector_store_ids"),
+        ({"max_num_results": 51}, "tools[0].max_num_results"),
+        ({"filters": {"type": "like", "key": "a", "value": "b"}}, "tools[0].filters.type"),
+        ({"ranking_options": {"score_threshold": 2}}, "tools[0].ranking_options.score_threshold"),
+    ],
+)
+async def test_what_a_search_of_files_cannot_be_asked_is_refused_by_its_field(
+    client: openai.AsyncOpenAI, store: str, more: Any, param: str
+) -> None:
+    tool: Any = {"type": "file_search", "vector_store_ids": [store], **more}
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.responses.create(model="sim", input="?", tools=[tool])
+    assert refused.value.param == param
+
+
+async def test_a_demanded_search_of_files_is_called(house: House, client: openai.AsyncOpenAI, store: str) -> None:
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store]}
+    response = await client.responses.create(model="sim", input="?", tools=[tool], tool_choice={"type": "file_search"})
+    assert [item.type for item in response.output] == ["file_search_call", "message"]
+
+
+async def test_a_background_response_searches_files(house: House, client: openai.AsyncOpenAI, store: str) -> None:
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store]}
+    stream = await client.responses.create(model="sim", input="?", tools=[tool], background=True, stream=True)
+    events = [event async for event in stream]
+    assert events[-1].response.output_text == PLAIN
+
+
+async def test_messages_is_given_files_by_the_clients_own_search_results(house: House, store: str) -> None:
+    """The API has no search of files of its own: a store is searched by the client, and its parts are `search_result` blocks."""
+    async with openai.AsyncOpenAI(api_key="own", base_url=f"{house.url}/v1") as client:
+        found = (await client.vector_stores.search(store, query="lamp")).data[0]
+    block: Any = {
+        "type": "search_result",
+        "source": found.file_id,
+        "title": found.filename,
+        "content": [{"type": "text", "text": part.text} for part in found.content],
+        "citations": {"enabled": True},
+    }
+    says(house, CITES)
+    async with anthropic.AsyncAnthropic(api_key="own", base_url=house.url) as messages:
+        talk: Any = [{"role": "user", "content": [block, {"type": "text", "text": "Who?"}]}]
+        answer = await messages.messages.create(model="sim", max_tokens=99, messages=talk)
+    cited = answer.content[0].citations[0]  # type: ignore[union-attr,index]
+    assert (cited.type, cited.source, cited.cited_text) == ("search_result_location", found.file_id, LAMP.decode())
