@@ -18,7 +18,8 @@ from smg_core.tools.code_runs import CodeAnswer, MadeFile
 
 if TYPE_CHECKING:
     from smg_core.containers.interpreter.running import Stopped
-    from smg_core.containers.kept import CodeRun, Container, ContainerFile
+    from smg_core.containers.kept import CodeRun
+    from smg_core.containers.records import Container, ContainerFile
     from smg_core.containers.work import ContainerRooms
 
 __all__ = ["ContainerCode"]

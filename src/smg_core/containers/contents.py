@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-import attrs
+from smg_core.containers.records import FoundFile
 
 __all__ = [
-    "FoundFile",
     "HasBytes",
     "file_key",
     "files_in",
@@ -39,15 +38,6 @@ class HasBytes(Protocol):
     def read(self, size: int, /) -> bytes:
         """The next bytes; none at the end."""
         ...
-
-
-@attrs.frozen
-class FoundFile:
-    """A file of a container: its path below the folder, its size, and when it was changed last."""
-
-    path: str
-    bytes: int
-    changed_at: float
 
 
 def file_key(container: str, path: str) -> str:

@@ -22,7 +22,6 @@ import msgspec
 
 from smg_core.clock import Clock
 from smg_core.containers.contents import (
-    FoundFile,
     HasBytes,
     file_key,
     files_in,
@@ -34,49 +33,19 @@ from smg_core.containers.contents import (
     safe_name,
 )
 from smg_core.containers.interpreter.running import Interpreters, RanCode
+from smg_core.containers.records import Container, ContainerFile, FoundFile
 from smg_core.containers.settings import ContainersConfig
 from smg_core.errors import InvalidRequest, NotFound, RateLimited
 from smg_core.files.folder import told
 from smg_core.request import Caller
 
-__all__ = ["FOLDER", "CodeRun", "Container", "ContainerFile", "Containers"]
-
-FOLDER = "/mnt/data"
-"""The folder of a container's files, as its code sees it."""
+__all__ = ["CodeRun", "Containers"]
 
 _ID = re.compile(r"cntr_[0-9a-f]{16,64}\Z")
 _ABOUT, _DATA = "about.json", "data"
 _WHERE = "containers.folder"
 _SWEEP_S = 60.0
 _FILES = 1000  # files of a container that clients may have put there
-
-
-class Container(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A container: who made it, how many minutes after its last use it is removed, and the paths of what clients have put into
-    it."""
-
-    id: str
-    name: str
-    created_at: float
-    minutes: float
-    principal: str = ""
-    given: tuple[str, ...] = ()
-    used_at: float = 0.0
-
-
-@attrs.frozen
-class ContainerFile:
-    """A file of a container; `given` by a client, else made by code."""
-
-    id: str
-    container: str
-    file: FoundFile
-    given: bool
-
-    @property
-    def path(self) -> str:
-        """The path as the code sees it."""
-        return f"{FOLDER}/{self.file.path}"
 
 
 @attrs.frozen

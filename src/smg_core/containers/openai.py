@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import BinaryIO
 
-from smg_core.containers.kept import Container, ContainerFile, Containers
+from smg_core.containers.kept import Containers
+from smg_core.containers.records import Container, ContainerFile
 from smg_core.containers.types import (
     container_file_object,
     container_object,

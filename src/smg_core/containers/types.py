@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from smg_core.containers.kept import Container, ContainerFile
+from smg_core.containers.records import Container, ContainerFile
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import WireDecoder

@@ -23,6 +23,7 @@ __all__ = [
     "HIDDEN",
     "OPENS",
     "WITHOUT_STATUS",
+    "arguments_of",
     "call_result",
     "closed_item",
     "hosted_item",
@@ -89,13 +90,17 @@ def hosted_item(event: HostedStart) -> tuple[str, JsonObject] | None:
     return _PREFIXES[kind], {**item, **more}
 
 
+def arguments_of(event: HostedStart) -> str | None:
+    """The arguments of the call that begins with `event`; None where it begins something else."""
+    return str(_object(event.payload).get("arguments") or "{}") if event.kind == "mcp" else None
+
+
 def written_of(event: HostedStart) -> tuple[str, str, str] | None:
     """What the model has written of the call that begins with `event`, as the API tells it: the item's field, the beginning of
     its events' names, the text; None where it tells nothing."""
-    told = _object(event.payload)
-    if event.kind == "mcp":
-        return "arguments", "response.mcp_call_arguments", str(told.get("arguments") or "{}")
-    action = told.get("action")
+    if (arguments := arguments_of(event)) is not None:
+        return "arguments", "response.mcp_call_arguments", arguments
+    action = _object(event.payload).get("action")
     if event.kind == "code" and isinstance(action, dict):
         return "code", "response.code_interpreter_call_code", str(action.get("code") or "")
     return None
