@@ -54,7 +54,7 @@ TIERS: tuple[str, ...] = (
     """,
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
-        history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm
+        containers.interpreter history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm
     """,
     """
         apis.realtime.wire credentials.aws credentials.entra credentials.google engines.codecs engines.grpc
@@ -78,7 +78,7 @@ TIERS: tuple[str, ...] = (
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
-    "batches vector_stores",
+    "batches containers vector_stores",
     "idempotency",
     "apis.interactions apis.responses app operation",
     "apis.realtime",
@@ -103,6 +103,7 @@ LAZY_TABLES = frozenset(
             "apis.usage.asking",
             "app.app",
             "batches.work",
+            "containers.work",
             "credentials.opening",
             "engines.kinds.grpc",
             "engines.kinds.http",

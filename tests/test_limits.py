@@ -573,6 +573,37 @@ CONSTANTS: dict[str, str] = {
     "apis.responses.wire.frames._LONGEST_LANE": FORMAT,
     **dict.fromkeys((f"sealing.sealer.{name}" for name in ("_HEAD", "_KEY_ID", "_MARK", "_SIV_KEY")), FORMAT),
     "wire.fields._LONGEST_NUMBER": FORMAT,
+    "containers.code._KEPT_FILES": "files of one call of code that a client of Messages is given; others stay in the container",
+    "containers.code._RESPONSES": "responses whose containers are known; an older one that goes on has a new container",
+    **dict.fromkeys(
+        (f"containers.{name}._DEPTH" for name in ("contents", "interpreter.program")),
+        "folders within folders; deeper ones have names that no system call takes",
+    ),
+    "containers.contents._LISTED": "twice the files that a container may have; what has more is being removed",
+    "containers.contents._LONGEST": FORMAT,
+    "containers.contents._PASSES": PACE,
+    "containers.interpreter.building._BUILD_S": PACE,
+    **dict.fromkeys((f"containers.interpreter.{name}._STACK" for name in ("building", "program")), GUEST),
+    "containers.interpreter.guest._CELLS": COST,
+    "containers.interpreter.guest._MOST_ERROR": SHOWN,
+    **dict.fromkeys((f"containers.interpreter.{name}" for name in ("program.BUSY", "running._BUSY")), TOLD),
+    **dict.fromkeys(
+        (
+            f"containers.interpreter.{name}"
+            for name in (
+                *("program._BACKLOG", "program._LOOKS", "program._NICE", "program._OPEN_FILES", "program._WATCH_S"),
+                *("running._GRACE_S", "running._START_S", "running._TRIES"),
+            )
+        ),
+        PACE,
+    ),
+    **dict.fromkeys((f"containers.interpreter.{name}._MOST_FRAME" for name in ("program", "running")), GUEST),
+    "containers.interpreter.running._LONGEST_PATH": FORMAT,
+    "containers.kept._FILES": "half of the files that a container may have, so that code can make some too",
+    "containers.kept._SWEEP_S": PACE,
+    "containers.openai._READ": PACE,
+    **dict.fromkeys((f"containers.types.{name}" for name in ("_MOST", "_MOST_FILES", "_USUAL")), FORMAT),
+    "pipeline.tools.built_in._CODE": "characters of code that a model writes; more is no program that it can still see",
     "batches.message_types._BESIDE": COST,
     "batches.message_types._READ": PACE,
     "wire.multipart._LONGEST_TYPE": FORMAT,

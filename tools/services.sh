@@ -28,6 +28,16 @@ install_servers() {
     echo "services: installed from npm:$absent"
 }
 
+# componentize-py, by which `smg-gateway interpreter build` makes the interpreter of containers
+install_componentize() {
+    [ -x "$folder/python/bin/componentize-py" ] && { echo "services: componentize-py is here"; return 0; }
+    python3 -m venv "$folder/python" && "$folder/python/bin/pip" install --quiet 'componentize-py>=0.25,<0.26' || {
+        echo "services: pip could not install componentize-py" >&2
+        return 1
+    }
+    echo "services: installed componentize-py"
+}
+
 PATH=$PATH:/usr/sbin:/sbin
 missing='' there=''
 for each in $wanted; do
@@ -40,6 +50,7 @@ done
 echo "services: already here:${there:- nothing}"
 if [ -z "$missing" ]; then
     install_servers
+    install_componentize
     exit
 fi
 
@@ -70,3 +81,4 @@ for each in $wanted; do
 done
 echo "services: installed:$missing"
 install_servers
+install_componentize

@@ -1,4 +1,5 @@
-"""The APIs' own tools that run here, as a request asks for them: a search of the web, a page of it, a search of files.
+"""The APIs' own tools that run here, as a request asks for them: a search of the web, a page of it, a search of files,
+code.
 
 Pure. Above: the decoders, which make them; pipeline.tools and tools, which run them. Below: request.
 """
@@ -24,11 +25,13 @@ FaultCode = Literal[
     "too_large",
     "busy",
     "most_uses",
+    "out_of_time",
+    "container_gone",
     "failed",
 ]
 """Why a call of a built-in tool failed: its arguments are none, or are too long; an address that may not be read, that nobody in
 the conversation has named, that cannot be had, or that has no text or too much of it; too many calls at the same time, or in this
-response; all else."""
+response; code that took too long, a container that is not there; all else."""
 
 
 class BuiltIn(Struct, frozen=True):
@@ -38,9 +41,10 @@ class BuiltIn(Struct, frozen=True):
     operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is; with
     `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
     conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
-    score) and `weights` of vectors and of words as the request has them."""
+    score) and `weights` of vectors and of words as the request has them. Of code: the `container` ("": one of the response's
+    own), the `files` that it begins with; `keeps`: files that the code makes are kept as files of the client."""
 
-    kind: Literal["web_search", "web_fetch", "file_search"]
+    kind: Literal["web_search", "web_fetch", "file_search", "code"]
     uses: int | None = None
     results: int | None = None
     allowed: tuple[str, ...] = ()
@@ -54,6 +58,9 @@ class BuiltIn(Struct, frozen=True):
     filters: Mapping[str, Json] | None = None
     threshold: float = 0.0
     weights: tuple[float, float] | None = None
+    container: str = ""
+    files: tuple[str, ...] = ()
+    keeps: bool = False
 
 
 def built_in_tool(config: BuiltIn) -> HostedTool:

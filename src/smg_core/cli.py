@@ -47,7 +47,7 @@ FILES = (
     "workers.tls_key",
     "workers.file",
 )
-FOLDERS = ("tokenizer.path",)
+FOLDERS = ("containers.interpreter", "tokenizer.path")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -239,6 +239,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
     _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
+    text = "build the Python in which models run code"
+    _interpreter_flags(commands.add_parser("interpreter", help=text, allow_abbrev=False))
     _admin_commands(commands)
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
@@ -320,6 +322,12 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
 def _audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     _add_settings(parser)
+
+
+def _interpreter_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.commands.interpreter import interpreter_flags
+
+    interpreter_flags(parser)
 
 
 def _plugin_flags(parser: argparse.ArgumentParser) -> None:

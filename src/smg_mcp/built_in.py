@@ -1,4 +1,5 @@
-"""Which tools of a configuration stand for the built-in tools of LLM APIs: a search of the web, and a reader of its pages.
+"""Which tools of a configuration stand for the built-in tools of LLM APIs: a search of the web, a reader of its
+pages, and what runs code.
 
 Above: `tools`. Below: the settings. Pure.
 """
@@ -13,7 +14,7 @@ from smg_mcp.records.settings import McpServer, WebSettings
 
 __all__ = ["BuiltInKind", "BuiltInTool", "built_in_tools"]
 
-BuiltInKind: TypeAlias = Literal["web_search", "web_fetch"]
+BuiltInKind: TypeAlias = Literal["web_search", "web_fetch", "code"]
 _READS = ToolHints(read_only=True, destructive=False, idempotent=True, open_world=True)
 
 
@@ -39,4 +40,6 @@ def built_in_tools(servers: Sequence[McpServer]) -> tuple[BuiltInTool, ...]:
             found += [BuiltInTool("web_fetch", server, "fetch", True, _READS)] if web.fetch is not None else []
         elif server.builtin_type == "web_search_preview" and server.builtin_tool_name is not None:
             found.append(BuiltInTool("web_search", server, server.builtin_tool_name))
+        elif server.builtin_type == "code_interpreter" and server.builtin_tool_name is not None:
+            found.append(BuiltInTool("code", server, server.builtin_tool_name))
     return tuple(found)

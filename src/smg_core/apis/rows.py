@@ -21,6 +21,7 @@ from smg_core.apis.tokenize import routes as tokenize
 from smg_core.apis.transcriptions import routes as transcriptions
 from smg_core.apis.usage import routes as usage
 from smg_core.batches import routes as batches
+from smg_core.containers import routes as containers
 from smg_core.files import routes as files
 from smg_core.serving.spec import ApiSpec, table_of, trials_of
 from smg_core.vector_stores import routes as vector_stores
@@ -48,6 +49,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         status,
         usage,
         files,
+        containers,
         vector_stores,
         batches,
     )

@@ -23,6 +23,7 @@ from smg_core.admin.settings import AdminConfig
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.channel.settings import ChannelConfig
+from smg_core.containers.settings import ContainersConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.extras import needs
@@ -121,6 +122,7 @@ class Config:
     realtime: RealtimeConfig = attrs.field(factory=RealtimeConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     files: FilesConfig = attrs.field(factory=FilesConfig)
+    containers: ContainersConfig = attrs.field(factory=ContainersConfig)
     vector_stores: VectorStoresConfig = attrs.field(factory=VectorStoresConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     middleware: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)

@@ -21,6 +21,7 @@ from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config.check import check
 from smg_core.config.config import Config
+from smg_core.containers.work import ContainerWork
 from smg_core.errors import SmgError, WorkerError
 from smg_core.files.work import FileWork
 from smg_core.fleet.adapter_changes import AdapterChanges
@@ -333,6 +334,7 @@ class Assembly:
         hosted = hosted_tools(
             *(mcp, running.history, services.clock, self._media_of, services.functions, mark),
             stores=None if _why_no_stores(live.config) else VectorStoreWork.of(services),
+            code=ContainerWork.of(services).code,
         )
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})

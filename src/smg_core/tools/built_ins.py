@@ -1,8 +1,8 @@
-"""Runs the APIs' built-in tools: searches of the web and its pages by servers of the configuration, those of files (edge).
+"""Runs the APIs' built-in tools: searches of the web and its pages by servers of the configuration, those of files, code (edge).
 
 Decides who may use which, what of a result the request's domains let pass, and what a failure is called. The permission of a
 search or a page is that of the tool that does it (`tool:SERVER.TOOL`). Above: `tools.hosted`. Below: smg_mcp;
-`tools.file_search`.
+`tools.file_search`, `tools.code_calls`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from smg_core.pipeline.tools.built_in import tools_of
 from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, ToolAnswer, ToolServer
 from smg_core.request import Caller, Text
 from smg_core.sources import between_marks
+from smg_core.tools.code_calls import CodeCalls, answer_of_server
 from smg_core.tools.domains import in_query, may_be_used
 from smg_core.tools.file_search import FileSearches
 from smg_core.tools.web_results import excerpts, page_of, results_in
@@ -36,29 +37,43 @@ _MOST_RESULTS = 20
 
 
 class BuiltIns:
-    """The built-in tools of one gateway. `configured` gives those of the configuration that a tenant may use."""
+    """The built-in tools of one gateway. `configured` gives those of the configuration that a tenant may use. Where there are no
+    containers for `code`, a server of the configuration that stands for it runs code."""
 
-    def __init__(self, configured: Callable[[str], Sequence[BuiltInTool]], files: FileSearches, clock: Clock) -> None:
+    def __init__(
+        self,
+        configured: Callable[[str], Sequence[BuiltInTool]],
+        files: FileSearches,
+        clock: Clock,
+        code: CodeCalls,
+    ) -> None:
         self._configured = configured
-        self._files = files
+        self._files, self._code = files, code
         self._clock = clock
 
     def kinds(self, caller: Caller) -> frozenset[str]:
         """The kinds of built-in tools that the caller may use."""
         found = {each.kind for each in self._configured(caller.tenant) if _may_use(caller, each)}
+        if self._code.of(caller) is not None:
+            found.add("code")
         return self._files.kinds(caller) | found
 
     async def listed(self, server: ToolServer, asked: BuiltIn, caller: Caller) -> ListedServer:
         """What the model is offered. Raises PermissionDenied, and StoreUnknown for a vector store that is not there."""
         if asked.kind == "file_search":
             return await self._files.listed(server, asked, caller)
-        self._tool(asked.kind, caller)
+        if asked.kind == "code" and (runs := self._code.of(caller)) is not None:
+            await self._code.check(runs, server, asked, caller)
+        else:
+            self._tool(asked.kind, caller)
         return ListedServer(server, tools_of(asked))
 
     async def call(
-        self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer
+        self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, request_id: str
     ) -> ToolAnswer:
-        """Run one call. Raises SmgError."""
+        """Run one call, of the request of this id. Raises SmgError."""
+        if asked.kind == "code":
+            return await self._ran(asked, str(arguments.get("code")), caller, ask, request_id)
         if asked.kind == "file_search":
             return await self._files.call(asked, str(arguments.get("query")), caller)
         if call.name == "web_search":
@@ -67,6 +82,12 @@ class BuiltIns:
         return await self._page(
             asked, str(arguments.get("url")), pattern if isinstance(pattern, str) else "", caller, ask
         )
+
+    async def _ran(self, asked: BuiltIn, code: str, caller: Caller, ask: CallServer, request_id: str) -> ToolAnswer:
+        if (runs := self._code.of(caller)) is not None:
+            return await self._code.run(runs, asked, code, caller, request_id)
+        tool = self._tool("code", caller)
+        return answer_of_server(tool.server.name, await ask(tool.server.name, tool.tool, {"code": code}))
 
     # ------------------------------------------------------------------------------------------------------------ the web
 

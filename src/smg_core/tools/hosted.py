@@ -35,6 +35,7 @@ from smg_core.pipeline.tools.hosted import (
 )
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.tools.built_ins import BuiltIns, CallServer
+from smg_core.tools.code_calls import CodeCalls
 from smg_core.tools.file_search import FileSearches
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
@@ -59,7 +60,7 @@ log = logging.getLogger("smg.tools")
 _DECODED_HERE = 64 * 1024
 """Characters of pictures and recordings, in base64, that are decoded on the event loop."""
 
-_NO_FILES = FileSearches(None)
+_NO_FILES, _NO_CODE = FileSearches(None), CodeCalls(None)
 _APPROVAL = "mcp_approval"
 """The kind of the records of approvals that were used."""
 
@@ -81,7 +82,8 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 
 class HostedTools:
-    """The `ToolService` of one gateway. `marks` are headers that every server is sent; `files` searches vector stores."""
+    """The `ToolService` of one gateway. `marks` are headers that every server is sent; `files` searches vector stores,
+    `code` runs code."""
 
     def __init__(
         self,
@@ -91,9 +93,10 @@ class HostedTools:
         clock: Clock,
         marks: Mapping[str, str] | None = None,
         files: FileSearches = _NO_FILES,
+        code: CodeCalls = _NO_CODE,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(tools.built_ins, files, clock)
+        self.built_ins = BuiltIns(tools.built_ins, files, clock, code)
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -135,7 +138,7 @@ class HostedTools:
     ) -> ToolAnswer:
         if call.server.built_in is not None:
             ask = self._asking(call, caller, headers, request_id)
-            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask)
+            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask, request_id)
 
         def told(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}

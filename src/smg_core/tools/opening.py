@@ -24,6 +24,7 @@ from smg_core.tools.hops import hops_header
 
 if TYPE_CHECKING:
     from smg_core.retrieval.searching import StoreSearch
+    from smg_core.tools.code_runs import CodeRuns
     from smg_core.tools.offered import PublishedTools
     from smg_mcp.functions.signature import PythonTool
 
@@ -79,18 +80,21 @@ async def hosted_tools(
     functions: ToolFunctions = (),
     mark: str = "",
     stores: "StoreSearch | None" = None,
+    code: "CodeRuns | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
-    servers; `stores` searches vector stores, where there are any. Raises ConfigError where the file cannot be read or says what
-    cannot be, or where the extra is not installed, and ToolServerFailed where a server that is required cannot be reached."""
+    servers; `stores` searches vector stores, and `code` runs code in containers, where there are any. Raises ConfigError where
+    the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that
+    is required cannot be reached."""
     files = FileSearches(stores)
-    if not _runs(settings, functions):
+    if not _runs(settings, functions) and code is None:
         service = FilesAlone(files)
         yield OpenTools(_performers(service, clock, settings, takes), None, files.kinds, files.kinds(Caller()))
         return
     try:
         import smg_mcp
+        from smg_core.tools.code_calls import CodeCalls
         from smg_core.tools.hosted import HostedTools, noted
         from smg_core.tools.offered import PublishedTools
         from smg_mcp.records.errors import McpConfigError, McpError
@@ -102,7 +106,7 @@ async def hosted_tools(
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
-            hosted = HostedTools(tools, settings, history, clock, marks, files)
+            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code))
             yield OpenTools(
                 _performers(hosted, clock, settings, takes),
                 PublishedTools(tools),

@@ -137,7 +137,7 @@ class McpServer(_Record, frozen=True, kw_only=True):
     protocol: Literal["stdio", "streamable", "sse", "http", "python", "web"]
     web: WebSettings | None = None
     functions: tuple[str, ...] = ()
-    builtin_type: Literal["web_search_preview"] | None = None
+    builtin_type: Literal["web_search_preview", "code_interpreter"] | None = None
     builtin_tool_name: str | None = None
     command: str | None = None
     args: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import msgspec
 
 from smg_core.apis.gemini.decode import GeminiRequest
-from smg_core.apis.google.built_in import Grounding, built_in_parts
+from smg_core.apis.google.built_in import CODE, Grounding, built_in_parts
 from smg_core.apis.google.mcp import MCP, call_part, response_part
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
@@ -138,11 +138,11 @@ class _Candidate:
             self.running, self.running_kind = event.id, event.kind
             self.grounding.call(event)
             known = call_part(event) if event.kind == MCP else built_in_parts(event, event.kind, event.id)
-            return known if shows else None
+            return known if shows or event.kind == CODE else None
         call_id, kind, self.running_kind = self.running, self.running_kind, ""
         self.grounding.result(event)
         known = response_part(event, call_id) if kind == MCP else built_in_parts(event, kind, call_id)
-        return known if shows else None
+        return known if shows or kind == CODE else None
 
     def _call(self, event: ToolCallEnd) -> JsonObject | None:
         call, self.call = self.call, None

@@ -20,15 +20,18 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
 from smg_core.wire.web_search import checked_domains
 
-__all__ = ["BUILT_IN", "Grounding", "built_in_parts", "google_tool"]
+__all__ = ["BUILT_IN", "CODE", "Grounding", "built_in_parts", "google_tool"]
 
-BUILT_IN: Mapping[str, Literal["web_search", "web_fetch", "file_search"]] = {
+BUILT_IN: Mapping[str, Literal["web_search", "web_fetch", "file_search", "code"]] = {
     "google_search": "web_search",
     "google_search_retrieval": "web_search",
     "url_context": "web_fetch",
     "file_search": "file_search",
+    "code_execution": "code",
 }
 """The kind of built-in tool by the field of the request."""
+CODE = "code"
+"""The kind whose parts an answer has whether or not it shows other tools of its own."""
 _TYPES: Mapping[str, str] = {
     "web_search": "GOOGLE_SEARCH_WEB",
     "web_fetch": "URL_CONTEXT",
@@ -61,7 +64,7 @@ class FileSearch(_Google):
 def google_tool(name: str, found: JsonObject, at: str) -> HostedTool:
     """The tool of the field `name` that stands at `at`. Raises InvalidRequest and UnsupportedParameter."""
     kind = BUILT_IN[name]
-    if kind == "web_fetch":
+    if kind in ("web_fetch", "code"):
         return built_in_tool(BuiltIn(kind))
     if kind == "file_search":
         files = proto_value(found, FileSearch, at)
@@ -89,6 +92,8 @@ def _refuse(at: str, **given: object) -> None:
 
 def built_in_parts(event: HostedStart | HostedEnd, kind: str, call_id: str) -> JsonObject | None:
     """The part of a call of a built-in tool that begins or has ended; None for another tool."""
+    if kind == CODE:
+        return _code_part(event)
     if kind not in _TYPES:
         return None
     if isinstance(event, HostedStart):
@@ -101,6 +106,23 @@ def built_in_parts(event: HostedStart | HostedEnd, kind: str, call_id: str) -> J
         found: list[Json] = [{"uri": each.get("id"), "title": each.get("title")} for each in _sources(event)]
         response = {"output": found}
     return {"toolResponse": {"id": call_id, "toolType": _TYPES[kind], "response": response}}
+
+
+def _code_part(event: HostedStart | HostedEnd) -> JsonObject:
+    """The part of code that is about to run, or of what it has given."""
+    told = _object(event.payload)
+    if isinstance(event, HostedStart):
+        action = told.get("action")
+        code = action.get("code") if isinstance(action, dict) else None
+        return {"executableCode": {"language": "PYTHON", "code": code or ""}}
+    structured = told.get("structured")
+    ran = structured if isinstance(structured, dict) else {}
+    outcome = "FAILED" if event.failed or ran.get("failed") else "OK"
+    if told.get("code") == "out_of_time":
+        outcome = "DEADLINE_EXCEEDED"
+    said = [str(ran[name]) for name in ("stdout", "stderr") if ran.get(name)]
+    output = "".join(said) if ran else str(told.get("text") or "")
+    return {"codeExecutionResult": {"outcome": f"OUTCOME_{outcome}", "output": output}}
 
 
 class Grounding:

@@ -86,7 +86,7 @@ class MessageAnswer(Struct):
     stop_sequence: str | None
     usage: MessageUsage
     stop_details: JsonObject | None = None
-    container: None = None
+    container: JsonObject | None = None
 
 
 class TokenCountAnswer(Struct):

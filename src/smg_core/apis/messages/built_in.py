@@ -1,7 +1,9 @@
-"""Server tools of Messages that run here: search and pages of the web in a request, the blocks of their calls, and citations.
+"""Server tools of Messages that run here: search and pages of the web and code in a request, the blocks of their
+calls, and citations.
 
 What the API leaves open: `encrypted_content` of a result is its text in base64, so that a client that sends the result back has
 it in the prompt again; a page is cited from its beginning. A tool that code alone may call (`allowed_callers`) is not offered.
+Every version of code execution runs Python by the call `code_execution`; files that it makes are kept for the Files API.
 
 Pure. Above: messages.tools, the encoders. Below: the wire types, request.
 """
@@ -27,9 +29,14 @@ from smg_core.sources import Source
 from smg_core.wire.decoding import explained
 from smg_core.wire.web_search import checked_domains, place_in_words
 
-__all__ = ["HostedBlocks", "built_in_kind", "read_server_tool", "result_texts"]
+__all__ = ["HostedBlocks", "built_in_kind", "built_in_label", "container_id", "read_server_tool", "result_texts"]
 
-_KINDS: Mapping[str, Literal["web_search", "web_fetch"]] = {"web_search_": "web_search", "web_fetch_": "web_fetch"}
+_KINDS: Mapping[str, Literal["web_search", "web_fetch", "code"]] = {
+    "web_search_": "web_search",
+    "web_fetch_": "web_fetch",
+    "code_execution_": "code",
+}
+_CODE_NAME = "code_execution"
 _CHARACTERS = 4  # of a page, for each token that it may have
 _SEALED = "smg1."
 """How an `encrypted_content` of this gateway begins."""
@@ -51,22 +58,32 @@ _CODES: Mapping[str, Mapping[str, str]] = {
         "busy": "too_many_requests",
         "most_uses": "max_uses_exceeded",
     },
+    "code": {
+        "invalid_input": "invalid_tool_input",
+        "busy": "too_many_requests",
+        "out_of_time": "execution_time_exceeded",
+        "container_gone": "container_expired",
+    },
 }
 """The API's names of failures, by the tool; of all others `unavailable`."""
 
 
-def built_in_kind(type_: str | None) -> Literal["web_search", "web_fetch"] | None:
+def built_in_kind(type_: str | None) -> Literal["web_search", "web_fetch", "code"] | None:
     """The kind of server tool that a type is, whatever its date."""
     return next((kind for start, kind in _KINDS.items() if type_ is not None and type_.startswith(start)), None)
 
 
-def read_server_tool(tool: wire.ToolWire, at: str) -> HostedTool | None:
-    """The server tool at `at`; None for one that the model may not call itself. Raises InvalidRequest."""
+def read_server_tool(tool: wire.ToolWire, at: str, container: str = "") -> HostedTool | None:
+    """The server tool at `at`, whose code runs in this container of the request; None for one that the model may not call itself.
+    Raises InvalidRequest."""
     kind = built_in_kind(tool.type)
     if kind is None or (tool.allowed_callers is not None and "direct" not in tool.allowed_callers):
         return None
-    if tool.name != kind:
-        raise InvalidRequest(f"{at}.name: Input should be '{kind}'", param=f"{at}.name")
+    name = _CODE_NAME if kind == "code" else kind
+    if tool.name != name:
+        raise InvalidRequest(f"{at}.name: Input should be '{name}'", param=f"{at}.name")
+    if kind == "code":
+        return built_in_tool(BuiltIn(kind, uses=tool.max_uses, container=container, keeps=True))
     if tool.allowed_domains and tool.blocked_domains:
         raise InvalidRequest(
             f"{at}: only one of allowed_domains and blocked_domains can be given", param=f"{at}.blocked_domains"
@@ -93,6 +110,26 @@ def read_server_tool(tool: wire.ToolWire, at: str) -> HostedTool | None:
             cites=not fetches or _enabled(tool.citations, f"{at}.citations"),
         )
     )
+
+
+def built_in_label(name: str | None) -> str:
+    """What is called here what a request calls by this name."""
+    return "code" if name == _CODE_NAME else name or ""
+
+
+class _Container(Struct, gc=False):
+    id: str | None = None
+
+
+def container_id(container: Json) -> str:
+    """The container that a request names; "" for none. Raises InvalidRequest."""
+    if container is None or isinstance(container, str):
+        return container or ""
+    if not isinstance(container, dict):
+        raise InvalidRequest("container: Input should be a string or an object", param="container")
+    if container.get("skills"):
+        raise UnsupportedParameter("container.skills is not supported on this server.", param="container.skills")
+    return explained(container, _Container, "container").id or ""
 
 
 class _Citations(Struct, gc=False):
@@ -137,6 +174,7 @@ class HostedBlocks:
         self._sources = sources
         self._kind = self._use_id = ""  # of the open call
         self._used: dict[str, int] = {}
+        self.container: JsonObject | None = None
         self._documents: dict[str, int] = {}
 
     def fork(self) -> "HostedBlocks":
@@ -154,7 +192,8 @@ class HostedBlocks:
         elif event.kind in _CODES:
             self._used.setdefault(event.kind, 0)
             suffix = self._message_id.partition("_")[2] or self._message_id
-            block = {"type": "server_tool_use", "id": f"srvtoolu_{suffix}{order}", "name": event.kind, "input": {}}
+            block = {"type": "server_tool_use", "id": f"srvtoolu_{suffix}{order}", "input": {}}
+            block["name"] = _CODE_NAME if event.kind == "code" else event.kind
             block["caller"] = {"type": "direct"}
             arguments = str(_object(event.payload).get("arguments") or "{}")
         else:
@@ -170,16 +209,40 @@ class HostedBlocks:
         if kind == "mcp":
             return result_block(event, self._use_id)
         told = _object(event.payload)
-        block: JsonObject = {"type": f"{kind}_tool_result", "tool_use_id": self._use_id, "caller": {"type": "direct"}}
+        name = _CODE_NAME if kind == "code" else kind
+        block: JsonObject = {"type": f"{name}_tool_result", "tool_use_id": self._use_id, "caller": {"type": "direct"}}
         if event.failed:
             code = _CODES[kind].get(str(told.get("code")), "unavailable")
-            return {**block, "content": {"type": f"{kind}_tool_result_error", "error_code": code}}
+            return {**block, "content": {"type": f"{name}_tool_result_error", "error_code": code}}
         self._used[kind] += 1
+        if kind == "code":
+            return {**block, "content": self._ran(told)}
         found = told.get("sources")
         sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         if kind == "web_search":
             return {**block, "content": [_search_result(each) for each in sources]}
         return {**block, "content": self._fetched(sources, told)}
+
+    def _ran(self, told: JsonObject) -> JsonObject:
+        """What code has given, and whose container it was in."""
+        structured = told.get("structured")
+        ran = structured if isinstance(structured, dict) else {}
+        until = ran.get("expires_at")
+        if isinstance(until, int | float):
+            self.container = {"id": ran.get("container"), "expires_at": datetime.fromtimestamp(until, UTC).isoformat()}
+        files = ran.get("files")
+        made: list[Json] = [
+            {"type": "code_execution_output", "file_id": each.get("id")}
+            for each in (files if isinstance(files, list) else [])
+            if isinstance(each, dict)
+        ]
+        return {
+            "type": "code_execution_result",
+            "stdout": ran.get("stdout") or "",
+            "stderr": ran.get("stderr") or "",
+            "return_code": 1 if ran.get("failed") else 0,
+            "content": made,
+        }
 
     def _fetched(self, sources: Sequence[JsonObject], told: JsonObject) -> JsonObject:
         page = sources[0] if sources else {}
@@ -195,9 +258,10 @@ class HostedBlocks:
     @property
     def usage(self) -> JsonObject:
         """The field of the answer's usage that counts calls of server tools; nothing where there were none."""
-        if not self._used:
+        web = ("web_search", "web_fetch")
+        if not any(kind in self._used for kind in web):
             return {}
-        counts: JsonObject = {f"{kind}_requests": self._used.get(kind, 0) for kind in _CODES}
+        counts: JsonObject = {f"{kind}_requests": self._used.get(kind, 0) for kind in web}
         return {"server_tool_use": counts}
 
     def citation(self, event: Annotation) -> JsonObject | None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.apis.messages import types as wire
+from smg_core.apis.messages.built_in import container_id
 from smg_core.apis.messages.compaction import read_compaction
 from smg_core.apis.messages.content import Conversation, Place, check_calls
 from smg_core.apis.messages.edits import read_edits
@@ -50,9 +51,6 @@ _COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES)
 _TAKEN = Compat("vllm")
 """Fields that the types do not have are passed over, each with one warning."""
 _LEAST_BUDGET = 1024
-_REFUSED = {
-    "container": "Code cannot be run on this server.",
-}
 _FIELDS = {
     "tool_choice": "tool_choice",
     "reasoning.budget_tokens": "thinking.budget_tokens",
@@ -124,9 +122,8 @@ def decode_messages(incoming: Incoming) -> MessagesRequest:
         raise UnsupportedParameter(
             "Threads are not kept on this server.", param="thread", code="thread_unsupported_request"
         )
-    for name, why in _REFUSED.items():
-        if getattr(body, name) is not None:
-            raise UnsupportedParameter(why, param=name)
+    if body.container is not None and "code" not in incoming.hosted:
+        raise UnsupportedParameter("Code cannot be run on this server.", param="container")
     thinking = body.thinking
     if thinking is not None and thinking.type == "enabled":
         _check_budget(thinking.budget_tokens, body.max_tokens)
@@ -181,8 +178,9 @@ def _decoded(
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
     needed = talk.called if body.tool_choice is None else talk.called | {body.tool_choice.name or ""}
+    container = container_id(getattr(body, "container", None))
     offered = with_servers(
-        read_tools(body.tools, talk.referred, needed, limits, len(incoming.body), incoming.hosted), servers
+        read_tools(body.tools, talk.referred, needed, limits, len(incoming.body), incoming.hosted, container), servers
     )
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)

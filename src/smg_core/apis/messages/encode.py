@@ -97,14 +97,14 @@ def stop_reason(event: Finished, request: MessagesRequest) -> tuple[str, str | N
     return _REASONS[event.reason], None
 
 
-def _ending(event: Finished | None, request: MessagesRequest, paused: bool) -> JsonObject:
+def _ending(event: Finished | None, request: MessagesRequest, paused: bool, container: JsonObject | None) -> JsonObject:
     reason, sequence = stop_reason(event, request) if event is not None else ("end_turn", None)
     if paused:
         reason, sequence = "compaction", None
     details: JsonObject | None = None
     if reason == "refusal":
         details = {"type": "refusal", "category": None, "explanation": None}
-    return {"stop_reason": reason, "stop_sequence": sequence, "stop_details": details, "container": None}
+    return {"stop_reason": reason, "stop_sequence": sequence, "stop_details": details, "container": container}
 
 
 def _usage(usage: Usage) -> JsonObject:
@@ -329,7 +329,7 @@ class MessagesStreamEncoder:
 
     def _count(self, event: Usage, frames: list[bytes]) -> None:
         if self._finished is not None and broken_off(self._finished) is None:
-            delta = _ending(self._finished, self._request, self._paused)
+            delta = _ending(self._finished, self._request, self._paused, self._hosted.container)
             body: JsonObject = {"type": "message_delta", "delta": delta}
             body["usage"] = _split_usage(event, self._compacted, self._paused) | self._hosted.usage
             if self._request.edited:
@@ -482,7 +482,7 @@ class MessagesWholeEncoder:
             raise error
         paused = self._request.pauses and self._compacted is not None
         message = {**_message(self._request), "content": self._blocks}
-        message |= _ending(self._finished, self._request, paused)
+        message |= _ending(self._finished, self._request, paused, self._hosted.container)
         message["usage"] = _split_usage(self._usage, self._compacted, paused) | self._hosted.usage
         if not self._request.generation.generate:
             message |= {"content": [], "stop_reason": "max_tokens", "stop_sequence": None, "stop_details": None}

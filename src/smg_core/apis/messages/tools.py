@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from smg_core.apis.messages import types as wire
-from smg_core.apis.messages.built_in import built_in_kind, read_server_tool
+from smg_core.apis.messages.built_in import built_in_kind, built_in_label, read_server_tool
 from smg_core.apis.messages.content import mark_of
 from smg_core.apis.messages.mcp import ServerOfTools
 from smg_core.errors import InvalidRequest, UnsupportedParameter
@@ -113,9 +113,11 @@ def read_tools(
     limits: LimitsConfig,
     size: int,
     runs_here: frozenset[str] = frozenset(),
+    container: str = "",
 ) -> OfferedTools:
     """The tools; `found` are the names that a search of the client has found in the conversation, `needed` those that were called
-    in it or are demanded; `size` is the body's, in bytes; `runs_here` are the kinds of tools that run here."""
+    in it or are demanded; `size` is the body's, in bytes; `runs_here` are the kinds of tools that run here,
+    `container` is that of the request's code."""
     if not listed:
         return OfferedTools()
     if len(listed) > limits.tools:
@@ -129,7 +131,8 @@ def read_tools(
     built_in: dict[int, HostedTool] = {}
     for place, tool in enumerate(listed):
         if tool.type is not None and tool.type.startswith(_HOSTED):
-            server = read_server_tool(tool, f"tools[{place}]") if built_in_kind(tool.type) in runs_here else None
+            at, runs = f"tools[{place}]", built_in_kind(tool.type) in runs_here
+            server = read_server_tool(tool, at, container) if runs else None
             if server is not None:
                 _take_name(tool.name or "", place, names)
                 built_in[place] = server
@@ -208,8 +211,8 @@ def read_tool_choice(choice: wire.ToolChoiceWire | None, offered: OfferedTools) 
         if not offered.tools and not offered.servers:
             raise _no_tool(offered)
         return ToolChoice("required", (), parallel)
-    if choice.name in offered.built_in:
-        return ToolChoice("required", (ToolKey("", choice.name, "mcp"),), parallel)
+    if (label := built_in_label(choice.name)) in offered.built_in:
+        return ToolChoice("required", (ToolKey("", label, "mcp"),), parallel)
     if choice.name in offered.hosted:
         raise UnsupportedParameter(
             f"The tool '{brief(choice.name or '')}' is run by a server, and this one cannot.", param="tool_choice.name"

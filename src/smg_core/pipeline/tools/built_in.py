@@ -13,15 +13,27 @@ from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
 from smg_core.request import Message, Text, ToolResult
 from smg_core.sources import CITE_HOW, between_marks, marked
 
-__all__ = ["action_of", "built_in_fault", "cited_text", "tools_of"]
+__all__ = ["CODE", "action_of", "built_in_fault", "cited_text", "tools_of"]
 
 _QUERY = 1000
 _ADDRESS = 2048
+_CODE = 200_000
+CODE = "code_interpreter"
+"""The name that the model knows the tool by that runs code."""
 _URL: JsonObject = {"type": "string", "description": "The address, beginning with https:// or http://."}
+
+
+_BOUNDS = (("query", _QUERY), ("url", _ADDRESS), ("code", _CODE))
+_OF_CODE = (
+    "Runs Python, and gives what it prints and the value of its last expression. Variables stay from call to call. Files lie in "
+    "/mnt/data, where the user's are too. There is no network."
+)
 
 
 def tools_of(asked: BuiltIn) -> tuple[ServerTool, ...]:
     """What the model is offered."""
+    if asked.kind == "code":
+        return (ServerTool(CODE, _OF_CODE, _schema(code={"type": "string", "description": "Python."})),)
     told = {"readOnlyHint": True}
     if asked.kind == "web_fetch":
         only = " Only addresses that stand in the conversation can be read." if asked.named else ""
@@ -54,6 +66,8 @@ def action_of(name: str, arguments: str) -> JsonObject:
     except msgspec.DecodeError:
         read = None
     found = read if isinstance(read, dict) else {}
+    if name == CODE:
+        return {"type": "code", "code": _text(found.get("code"))}
     if name in ("web_search", "file_search"):
         return {"type": "search", "query": _text(found.get("query"))}
     url, pattern = _text(found.get("url")), _text(found.get("pattern"))
@@ -72,10 +86,10 @@ def built_in_fault(
     action = action_of(name, arguments)
     if asked.uses is not None and used >= asked.uses:
         return f"This tool may be used {asked.uses} times in one answer, and it was.", "most_uses"
-    words = action.get("query", action.get("url"))
+    argument, most = next(each for each in _BOUNDS if each[0] in action)
+    words = action[argument]
     if not isinstance(words, str) or not words.strip():
-        return f"The argument '{'query' if 'query' in action else 'url'}' has to be a text.", "invalid_input"
-    most = _QUERY if "query" in action else _ADDRESS
+        return f"The argument '{argument}' has to be a text.", "invalid_input"
     if len(words) > most:
         return f"The argument has {len(words)} characters, and at most {most} are taken.", "too_long"
     if asked.named and "url" in action and not _is_named(words, messages):

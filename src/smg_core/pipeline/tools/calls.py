@@ -96,7 +96,7 @@ class ToolCalling:
         own = call.server.built_in
         answer.tell((HostedStart(0, call.id, "mcp" if own is None else own.kind, _opening(call)),))
         if own is not None:
-            answer.tell((HostedProgress(0, "searching"),))
+            answer.tell((HostedProgress(0, "interpreting" if own.kind == "code" else "searching"),))
         await answer.flush()
         task.add_done_callback(lambda _: running.changed.set())
         while not task.done():

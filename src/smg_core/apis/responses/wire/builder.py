@@ -25,10 +25,10 @@ from smg_core.apis.responses.wire.mcp import (
     CLOSES,
     OPENS,
     WITHOUT_STATUS,
-    arguments_of,
     closed_item,
     hosted_item,
     progress_of,
+    written_of,
 )
 from smg_core.apis.responses.wire.object import (
     END_EVENTS,
@@ -393,19 +393,19 @@ class ResponseBuilder:
         item = self._add(str(fields.pop("type")), prefix, **fields)
         for kind in OPENS[self._kind]:
             self._event(kind, **self._at())
-        arguments = arguments_of(event)
-        if arguments is not None:
+        if (written := written_of(event)) is not None:
+            field, name, text = written
             self._prefix = b"," + encode_object(self._at())[1:-1]
-            self._delta("response.mcp_call_arguments.delta", arguments, self._prefix)
-            self._event("response.mcp_call_arguments.done", **self._at(arguments=arguments))
-            item["arguments"] = arguments
+            self._delta(f"{name}.delta", text, self._prefix)
+            self._event(f"{name}.done", **self._at(**{field: text}))
+            item[field] = text
 
     def hosted_progress(self, event: HostedProgress) -> None:
         """How far a call is: the event for one that runs, with what its server tells."""
         if self._open is not None and self._kind == "mcp_call" and event.phase == "progress":
             self._event("response.mcp_call.in_progress", **self._at(**progress_of(event)))
-        elif self._open is not None and event.phase == "searching":
-            self._event(f"response.{self._kind}.searching", **self._at())
+        elif self._open is not None and event.phase in ("searching", "interpreting"):
+            self._event(f"response.{self._kind}.{event.phase}", **self._at())
 
     def hosted_end(self, event: HostedEnd) -> None:
         item = self._open

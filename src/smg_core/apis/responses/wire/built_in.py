@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from smg_core.built_in import BuiltIn
-from smg_core.errors import InvalidRequest
+from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.retrieval.filters import read_filter
@@ -22,6 +22,7 @@ from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, ch
 
 __all__ = [
     "BUILT_IN",
+    "CodeTool",
     "FileRanking",
     "FileSearchTool",
     "closed_call",
@@ -30,11 +31,12 @@ __all__ = [
     "read_file_search",
 ]
 
-BUILT_IN: Mapping[str, Literal["web_search", "file_search"]] = {
+BUILT_IN: Mapping[str, Literal["web_search", "file_search", "code"]] = {
     **dict.fromkeys(
         ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"), "web_search"
     ),
     "file_search": "file_search",
+    "code_interpreter": "code",
 }
 """The kind of built-in tool by the type on the wire."""
 
@@ -75,8 +77,28 @@ class FileSearchTool(Struct, gc=False):
     ranking_options: FileRanking | None = None
 
 
+class _NoNetwork(Struct, gc=False, tag="disabled"):
+    """Code reaches no network."""
+
+
+class _OwnContainer(Struct, gc=False, tag="auto"):
+    """A container of the response's own."""
+
+    file_ids: Annotated[list[str], Meta(max_length=50)] | None = None
+    memory_limit: str | None = None
+    network_policy: _NoNetwork | None = None
+
+
+class CodeTool(Struct, gc=False):
+    """What runs code. Keys that it does not have are passed over."""
+
+    container: Annotated[str, Meta(min_length=1, max_length=100)] | _OwnContainer
+
+
 def read_built_in(tool: JsonObject, at: str, runs_here: frozenset[str]) -> BuiltIn | None:
     """The built-in tool at `at`, whose kind runs here; None for one that cannot be had. Raises InvalidRequest."""
+    if BUILT_IN[str(tool["type"])] == "code":
+        return _code(explained(tool, CodeTool, at), at)
     if BUILT_IN[str(tool["type"])] == "file_search":
         return read_file_search(explained(tool, FileSearchTool, at), at)
     web = explained(tool, WebSearchTool, at)
@@ -91,6 +113,16 @@ def read_built_in(tool: JsonObject, at: str, runs_here: frozenset[str]) -> Built
         place=place_in_words(web.user_location),
         opens="web_fetch" in runs_here,
     )
+
+
+def _code(tool: CodeTool, at: str) -> BuiltIn:
+    container = tool.container
+    if isinstance(container, str):
+        return BuiltIn("code", container=container)
+    if container.memory_limit is not None:
+        place = f"{at}.container.memory_limit"
+        raise UnsupportedParameter(f"Unsupported parameter: '{place}': leave it out.", param=place)
+    return BuiltIn("code", files=tuple(dict.fromkeys(container.file_ids or ())))
 
 
 def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn:
@@ -121,6 +153,13 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
     """The prefix of the id and the fields of the item of a call that begins."""
     action = _object(event.payload).get("action")
     said = action if isinstance(action, dict) else {}
+    if event.kind == "code":
+        return "ci_", {
+            "type": "code_interpreter_call",
+            "code": "",
+            "container_id": _object(event.payload).get("container") or "",
+            "outputs": None,
+        }
     if event.kind == "file_search":
         return "fs_", {"type": "file_search_call", "queries": [said.get("query") or ""], "results": None}
     if said.get("type") == "search":
@@ -132,6 +171,8 @@ def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> 
     """What the end of a call adds to its item. Sources and results are told where the client includes them."""
     told = _object(event.payload)
     status: JsonObject = {"status": "failed" if event.failed else "completed"}
+    if item["type"] == "code_interpreter_call":
+        return {**status, **_ran(told, include)}
     found = told.get("sources")
     sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     if item["type"] == "file_search_call":
@@ -146,6 +187,18 @@ def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> 
             for each in sources
         ]
     return status
+
+
+def _ran(told: JsonObject, include: frozenset[str]) -> JsonObject:
+    """What code has given, where the client includes it."""
+    structured = told.get("structured")
+    ran = structured if isinstance(structured, dict) else {}
+    found: JsonObject = {"container_id": ran["container"]} if ran.get("container") else {}
+    if "code_interpreter_call.outputs" in include:
+        said = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
+        logs = "\n".join(said) if ran else str(told.get("text") or "")
+        found["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
+    return found
 
 
 def _results(sources: Sequence[JsonObject]) -> list[Json]:

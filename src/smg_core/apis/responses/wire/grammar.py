@@ -49,10 +49,11 @@ COMPACTION = "a compaction is open"
 RUN, RUN_ASKED, RUN_DONE = "a hosted call is open", "a hosted call's arguments are complete", "a hosted call is over"
 LISTING, LISTING_DONE = "a list of tools is open", "a list of tools is complete"
 SEARCH, SEARCH_DONE = "a search is open", "a search is over"
+CODE, CODE_WRITTEN, CODE_DONE = "a call of code is open", "a call's code is complete", "a call of code is over"
 
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
-_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE)
+_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE, CODE, CODE_WRITTEN, CODE_DONE)
 _WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
@@ -92,6 +93,11 @@ NEXT: Mapping[str, Mapping[str, str]] = {
         for kind in ("web", "file")
         for moment in ("in_progress", "searching", "completed")
     },
+    "response.code_interpreter_call.in_progress": {CODE: CODE},
+    "response.code_interpreter_call_code.delta": {CODE: CODE},
+    "response.code_interpreter_call_code.done": {CODE: CODE_WRITTEN},
+    "response.code_interpreter_call.interpreting": {CODE_WRITTEN: CODE_WRITTEN},
+    "response.code_interpreter_call.completed": {CODE_WRITTEN: CODE_DONE},
     "response.compaction.compacting": {COMPACTION: COMPACTION},
     _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION, *_HOSTED), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
@@ -109,6 +115,7 @@ _OPENS: Mapping[str, str] = {
     "mcp_list_tools": LISTING,
     "web_search_call": SEARCH,
     "file_search_call": SEARCH,
+    "code_interpreter_call": CODE,
 }
 """The state that an added item of each type leads to; of every other type it is `ITEM`."""
 _JOINED: Mapping[str, tuple[str, str]] = {
@@ -119,6 +126,7 @@ _JOINED: Mapping[str, tuple[str, str]] = {
     "response.function_call_arguments.done": ("response.function_call_arguments.delta", "arguments"),
     "response.custom_tool_call_input.done": ("response.custom_tool_call_input.delta", "input"),
     "response.mcp_call_arguments.done": ("response.mcp_call_arguments.delta", "arguments"),
+    "response.code_interpreter_call_code.done": ("response.code_interpreter_call_code.delta", "code"),
 }
 """Events that repeat the deltas before them, and the field they do it in."""
 _WITH_PART = frozenset(
@@ -135,7 +143,10 @@ _STATUSES: Mapping[str, tuple[str, ...]] = {
 _WITHOUT_STATUS = ("mcp_list_tools", "mcp_approval_request")
 _ITEM_STATUSES: Mapping[str, tuple[str | None, ...]] = {
     **dict.fromkeys(_WITHOUT_STATUS, (None,)),
-    **dict.fromkeys(("mcp_call", "web_search_call", "file_search_call"), ("completed", "incomplete", "failed")),
+    **dict.fromkeys(
+        ("mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"),
+        ("completed", "incomplete", "failed"),
+    ),
 }
 """The statuses of an item that is done, by its type; of all others it is complete or not."""
 

@@ -29,6 +29,7 @@ __all__ = [
     "hosted_item",
     "progress_of",
     "read_server",
+    "written_of",
 ]
 
 HIDDEN = ("authorization", "headers")
@@ -43,12 +44,14 @@ def read_server(tool: JsonObject, at: str) -> HostedTool:
 # -------------------------------------------------------------------------------------------------------------- the encoder
 
 _SEARCHES = ("web_search", "file_search")
+_BUILT_IN = (*_SEARCHES, "code")
 OPENS: Mapping[str, Sequence[str]] = {
     "mcp_call": ("response.mcp_call.in_progress",),
     "mcp_list_tools": ("response.mcp_list_tools.in_progress",),
     "mcp_approval_request": (),
     "web_search_call": ("response.web_search_call.in_progress",),
     "file_search_call": ("response.file_search_call.in_progress",),
+    "code_interpreter_call": ("response.code_interpreter_call.in_progress",),
 }
 """The events behind `output_item.added`, by the type of the item."""
 CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
@@ -56,7 +59,7 @@ CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
     ("mcp_call", True): ("response.mcp_call.failed",),
     ("mcp_list_tools", False): ("response.mcp_list_tools.completed",),
     ("mcp_list_tools", True): ("response.mcp_list_tools.failed",),
-    **{(f"{kind}_call", False): (f"response.{kind}_call.completed",) for kind in _SEARCHES},
+    **{(f"{kind}_call", False): (f"response.{kind}_call.completed",) for kind in (*_SEARCHES, "code_interpreter")},
 }
 """The events before `output_item.done`, by the type of the item and whether it failed."""
 WITHOUT_STATUS = frozenset({"mcp_list_tools", "mcp_approval_request"})
@@ -66,7 +69,7 @@ _PREFIXES: Mapping[str, str] = {"mcp_call": "mcp_", "mcp_list_tools": "mcpl_", "
 
 def hosted_item(event: HostedStart) -> tuple[str, JsonObject] | None:
     """The prefix of the id and the fields of the item that begins with `event`; None for one that the API does not have."""
-    if event.kind in _SEARCHES:
+    if event.kind in _BUILT_IN:
         return opened_call(event)
     kind = "mcp_call" if event.kind == "mcp" else event.kind
     if kind not in OPENS:
@@ -92,6 +95,17 @@ def arguments_of(event: HostedStart) -> str | None:
     return str(_object(event.payload).get("arguments") or "{}") if event.kind == "mcp" else None
 
 
+def written_of(event: HostedStart) -> tuple[str, str, str] | None:
+    """What the model has written of the call that begins with `event`, as the API tells it: the item's field, the beginning of
+    its events' names, the text; None where it tells nothing."""
+    if (arguments := arguments_of(event)) is not None:
+        return "arguments", "response.mcp_call_arguments", arguments
+    action = _object(event.payload).get("action")
+    if event.kind == "code" and isinstance(action, dict):
+        return "code", "response.code_interpreter_call_code", str(action.get("code") or "")
+    return None
+
+
 def progress_of(event: HostedProgress) -> JsonObject:
     """What a tool has told of its progress, as fields of the event."""
     return _object(event.payload)
@@ -99,7 +113,7 @@ def progress_of(event: HostedProgress) -> JsonObject:
 
 def closed_item(item: JsonObject, event: HostedEnd, include: frozenset[str] = frozenset()) -> JsonObject:
     """What the end of a block adds to its item; `include` has the parts that the client asks for."""
-    if item["type"] in ("web_search_call", "file_search_call"):
+    if item["type"] in ("web_search_call", "file_search_call", "code_interpreter_call"):
         return closed_call(item, event, include)
     told = _object(event.payload)
     if item["type"] == "mcp_list_tools":
