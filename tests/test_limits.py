@@ -847,6 +847,17 @@ CONSTANTS |= {
     ),
 }
 CONSTANTS |= {
+    "response_cache.packing.PIECE": "how long the pieces are in which a kept text is told again",
+    "response_cache.packing._VERSION": FORMAT,
+    "response_cache.answer_memory._BESIDE": COST,
+    "response_cache.answer_store._LOSSES": "how a store that is lost is left in peace for a while; engines answer meanwhile",
+    "response_cache.answer_store._PAUSE_S": "how a store that is lost is left in peace for a while; engines answer meanwhile",
+    "response_cache.answer_store._CONNECT_S": "response_cache.store_timeout_s, which is shorter, comes before it",
+    "response_cache.answer_store._CONNECTIONS": "who finds none free waits for response_cache.store_timeout_s",
+    "response_cache.flight._AT_ONCE": PACE,
+    "response_cache.caching._INLINE": PACE,
+    "response_cache.caching._INLINE_EVENTS": PACE,
+    "response_cache.caching._MARKS": COST,
     "queueing.bands.MOST_WEIGHT": TYPED,
     "queueing.capacity._KV_SHARE": "how full a model is thought to be; it decides who waits, and refuses nobody",
     "queueing.capacity._QUEUED": "how full a model is thought to be; it decides who waits, and refuses nobody",

@@ -1,8 +1,8 @@
-"""What happens at limits and in the queues before models: those moments of `hooks` that tell of it. Records; pure."""
+"""What happens at limits, in the queues before models and in the cache of answers: moments of `hooks`. Records; pure."""
 
 from msgspec import Struct
 
-__all__ = ["BudgetLow", "QueueLeft"]
+__all__ = ["AnswerLookedUp", "BudgetLow", "QueueLeft"]
 
 
 class BudgetLow(Struct, frozen=True):
@@ -22,3 +22,12 @@ class QueueLeft(Struct, frozen=True):
     outcome: str
     seconds: float
     waiting: int
+
+
+class AnswerLookedUp(Struct, frozen=True):
+    """A request for `model` was looked up in the cache of answers: "hit", "shared" (an equal one is being answered), "miss", or
+    "unshared" (nothing came of the one that it shared). The answers that this process keeps have so many `bytes`."""
+
+    model: str
+    outcome: str
+    bytes: int

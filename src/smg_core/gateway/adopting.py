@@ -10,6 +10,7 @@ from smg_core.gateway.ledger import adopt_ledger
 from smg_core.gateway.limits import LimitMemory, adopt_limits
 from smg_core.gateway.mesh import adopt_mesh
 from smg_core.gateway.placement import adopt_placement
+from smg_core.gateway.response_cache import adopt_caching
 from smg_core.models.policies import makes_other_policies, policies_of
 from smg_core.routing.base import Policy
 from smg_core.serving.services import Services
@@ -39,3 +40,5 @@ def adopt_settings(
         services.policies.adopt(policies_of(config.routing, given, services.rng))
         if services.life.started:
             running.cache_losses.policies_changed()
+    if services.life.started:  # before that there is no driver
+        adopt_caching(services)

@@ -37,6 +37,7 @@ from smg_core.gateway.limits import adopt_limits
 from smg_core.gateway.mesh import meshed
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
+from smg_core.gateway.response_cache import begin_caching
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.store.blobs import BlobStore
@@ -332,6 +333,7 @@ class Assembly:
         hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
+        await begin_caching(services, self._stack)
         await self._begin_roster(scratch)
         await self._stack.enter_async_context(meshed(services, self.limit_memory))
         services.side_tasks.start(self._stack)

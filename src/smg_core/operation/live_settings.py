@@ -79,6 +79,7 @@ LIVE: Mapping[str, str] = {
         f"limits.{name}": REQUESTS
         for name in ("rules", "teams", "cached_weight", "unpriced", "standard_headers", "warn_at")
     },
+    **{f"response_cache.{name}": REQUESTS for name in ("kept_s", "chance", "bytes", "answer_bytes", "revision")},
     **{
         f"queue.{name}": REQUESTS
         for name in (
@@ -124,6 +125,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "engines": "clients of engines are made with it",
     "history": "the store was opened with it",
     "idempotency": "what keeps the answers of this process was made with it",
+    "response_cache": "the store was opened with it",
     "ledger": "the store was opened with it",
     "mesh": "the link to other gateways was made with it",
     "tokenizer": "models were loaded with it",

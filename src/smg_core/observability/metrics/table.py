@@ -29,6 +29,7 @@ from smg_core.hooks import (
 )
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.joining import DISCOVERY
+from smg_core.observability.metrics.kept_answers import KEPT_ANSWERS
 from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
@@ -541,6 +542,7 @@ METRICS = (
     *STORAGE,
     *LIMITS,
     *QUEUED,
+    *KEPT_ANSWERS,
     *MCP,
     *PLUGINS,
     *LOST,
