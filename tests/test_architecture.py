@@ -63,7 +63,7 @@ TIERS: tuple[str, ...] = (
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
-        engines.vendors.gemini engines.vendors.responses pipeline.fit queueing routing smg_simulator.codecs
+        engines.vendors.gemini engines.vendors.responses objectives pipeline.fit queueing routing smg_simulator.codecs
     """,
     "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds placement",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
@@ -130,6 +130,7 @@ LAZY_TABLES = frozenset(
             "gateway.ledger",
             "gateway.limits",
             "gateway.mesh",
+            "gateway.objectives",
             "gateway.placement",
             "gateway.queueing",
             "gateway.response_cache",

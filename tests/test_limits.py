@@ -847,6 +847,14 @@ CONSTANTS |= {
     ),
 }
 CONSTANTS |= {
+    "objectives.learning._FORGETS": "how fast a worker's times are learned anew; it bounds nothing",
+    "objectives.learning._DOUBT": "how fast a worker's times are learned at first; it bounds nothing",
+    "objectives.learning._MOST_DOUBT": "how fast a worker's times are learned; it bounds nothing",
+    "objectives.learning._KNOWN": "after how many answers a prediction is used",
+    "objectives.learning._SMOOTH": "over how many answers the usual error is taken",
+    "objectives.learning._ODD": "how much one answer may teach",
+    "objectives.objectives._MOST_MS": TYPED,
+    "objectives.objectives._NEAR": "which workers a request may go to that is late anyway; it refuses nobody",
     "response_cache.packing.PIECE": "how long the pieces are in which a kept text is told again",
     "response_cache.packing._VERSION": FORMAT,
     "response_cache.answer_memory._BESIDE": COST,
@@ -887,6 +895,8 @@ DEFAULTS: dict[str, str] = {
         "the limit of an engine that says none; workers.most_in_flight comes before it",
     ),
     "queueing.fair_order.__init__.remembered": COST,
+    "objectives.learning.__init__.most": COST,
+    "objectives.objectives.__init__.most": COST,
     "queueing.model_queue.__init__.weight_of": "weights are handed in; alone, all weigh the same",
     "queueing.model_queue._has_room.freed": "nothing is freed",
     "admin.roster._show.status": FORMAT,

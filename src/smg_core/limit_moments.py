@@ -1,8 +1,8 @@
-"""What happens at limits, in the queues before models and in the cache of answers: moments of `hooks`. Records; pure."""
+"""What happens at limits, in queues, in the cache of answers and to objectives: moments of `hooks`. Records; pure."""
 
 from msgspec import Struct
 
-__all__ = ["AnswerLookedUp", "BudgetLow", "QueueLeft"]
+__all__ = ["AnswerLookedUp", "BudgetLow", "ObjectiveKept", "QueueLeft", "TimePredicted"]
 
 
 class BudgetLow(Struct, frozen=True):
@@ -31,3 +31,21 @@ class AnswerLookedUp(Struct, frozen=True):
     model: str
     outcome: str
     bytes: int
+
+
+class TimePredicted(Struct, frozen=True):
+    """A request's time was predicted when it was sent to a worker: of the "first" token, or of "each" further one; so many
+    `seconds` it was then."""
+
+    model: str
+    kind: str
+    expected: float
+    seconds: float
+
+
+class ObjectiveKept(Struct, frozen=True):
+    """What a request asked of its time to the "first" token, or of "each" further one, was "met" or "missed"."""
+
+    model: str
+    kind: str
+    outcome: str

@@ -35,6 +35,7 @@ from smg_core.gateway.adopting import adopt_settings
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
 from smg_core.gateway.mesh import meshed
+from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
 from smg_core.gateway.response_cache import begin_caching
@@ -328,6 +329,7 @@ class Assembly:
             decisions=services.decisions,
         )
         adopt_placement(services)
+        adopt_objectives(services)
         mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(mcp, running.history, services.clock, self._media_of, services.functions, mark)

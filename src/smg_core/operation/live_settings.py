@@ -70,7 +70,7 @@ LIVE: Mapping[str, str] = {
         for name in (
             *("retries", "retry_s", "retry_most_s", "hedge_after_s", "hedge_percentile", "hedge_tokens"),
             *("hedge_prompt_tokens", "hedge_share", "hedge_reserve", "hedge_recent"),
-            *("placement", "shadow_at_once", "shadow_s"),
+            *("placement", "objectives", "shadow_at_once", "shadow_s"),
         )
     },
     **{f"pooling.{name}": REQUESTS for name in ("inputs", "tokens", "prefixes", "calls_at_once", "tokens_at_once")},

@@ -1,4 +1,4 @@
-"""The exact cache of answers: an equal request of the same tenant gets what the first one was answered.
+"""Answers that are kept for equal requests of a tenant.
 
 Begin with `caching`, which finds and keeps answers. `keys` says which requests are equal, `flight` lets several share one
 generation, `packing` writes an answer as bytes, `answer_memory` and `answer_store` hold them. Nothing here is loaded while
