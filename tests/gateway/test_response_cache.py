@@ -41,7 +41,7 @@ KEPT = Config(response_cache=ResponseCacheConfig(kept_s=60))
 
 def caching(house: House) -> ResponseCaching:
     found = house.gateway.services.live.caching
-    assert found is not None
+    assert isinstance(found, ResponseCaching)
     return found
 
 

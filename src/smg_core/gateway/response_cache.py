@@ -56,8 +56,6 @@ def adopt_caching(services: Services) -> None:
 
 
 async def _end(services: Services) -> None:
-    """The gateway stops: what the cache holds open is closed, and what it keeps in memory stays for its next start."""
     caching, services.live.caching = services.live.caching, None
-    if caching is not None and caching.store is not None:
-        store, caching.store = caching.store, None
-        await store.close()
+    if caching is not None:
+        await caching.close()

@@ -171,6 +171,12 @@ class ResponseCaching:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def close(self) -> None:
+        """The gateway stops: give back what is held open. What is kept in memory stays for its next start."""
+        if self.store is not None:
+            store, self.store = self.store, None
+            await store.close()
+
     @property
     def under_way(self) -> int:
         """How many generations there are that others may follow."""

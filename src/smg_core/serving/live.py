@@ -14,7 +14,7 @@ from smg_core.wire.settings import LimitsConfig
 if TYPE_CHECKING:
     from smg_core.placement.placing import Placing
     from smg_core.queueing.queues import ModelQueues
-    from smg_core.response_cache.caching import ResponseCaching
+    from smg_core.response_cache.caches import ResponseCaches
     from smg_core.serving.accounting import Accounting
     from smg_core.serving.limiting import Limiting
 
@@ -38,7 +38,7 @@ class Live:
         self.accounting: Accounting | None = None
         self.placement: Placing | None = None
         self.queueing: ModelQueues | None = None
-        self.caching: ResponseCaching | None = None
+        self.caching: ResponseCaches | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:
