@@ -28,6 +28,7 @@ from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Stage
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.workers.registry import Registry
+from smg_core.workers.room import WorkersFull
 from smg_core.workers.settings import WorkersConfig
 
 __all__ = ["DEADLINE", "DueBy", "Preempted", "QueuePlace", "Queueing", "refusal_error"]
@@ -412,8 +413,10 @@ class QueuePlace:
         return Preempted("The request was stopped for one of a higher band.", retry_after=self._queueing.retry_after)
 
     async def driven(self, begin: Callable[[], Awaitable[object]]) -> None:
-        """Drive the request to its end, as `begin` does; anew, once it is its turn again, where it was stopped for others. Raises
-        Preempted for a line of a batch then, which whoever works on the batch tries again."""
+        """Drive the request to its end, as `begin` does; anew, once it is its turn again, where it was stopped for others, or
+        another process has filled the workers meanwhile. Raises Preempted for a line of a batch that was stopped, which whoever
+        works on the batch tries again."""
+        until = self.ticket.expires
         while True:
             self._task = asyncio.current_task()
             try:
@@ -421,6 +424,12 @@ class QueuePlace:
             except Preempted:
                 if not self.again:
                     raise
+            except WorkersFull:
+                if self._trace.attempts or self._queueing.now >= until:
+                    raise
+                self._task = None  # until it is begun anew it cannot be stopped
+                await asyncio.sleep(_TICK_S)
+                self._model.looked = -inf
             finally:
                 self._task = None
             self._requeue()

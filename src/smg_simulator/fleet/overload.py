@@ -1,14 +1,14 @@
 """A fleet under more requests than it can take, with the gateway's queue before it or without: who is served, when, and who is
 refused.
 
-Requests come by chance from sources, each a tenant in a band, and go to the engine with the least work, as with the policy
-least_load. The clock is virtual, so a run is the same every time. Pure. Above:
-bench, tests. Below: engine, the gateway's queue.
+Requests come by chance from sources, each a tenant in a band, and go to the engine with the least work, as the policy least_load
+has it. The clock is virtual, so a run is the same every time. Pure. Above: bench, tests. Below: engine, the gateway's queue.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 import attrs
 
@@ -93,7 +93,7 @@ class _Seen:
     queued: int
     kv_usage: float
     kv_tokens: int
-    ranks: tuple[_Rank, ...]
+    ranks: tuple[Any, ...]
     others: int = 0
     prefill_tokens: int = 0
     running: int = 0
@@ -192,10 +192,7 @@ class _Overload:
 
     def _go(self, outcome: ServedRequest) -> None:
         outcome.went = self._now
-        known = [
-            attrs.evolve(each, queued=0, kv_usage=0.0) for each in self._seen()
-        ]  # reports of engines come too late
-        at = min(range(len(known)), key=lambda number: self._work.of(known[number]))
+        at = self._with_least_work()
         task = Task(self._order, outcome.request, outcome.request.output_tokens)
         self._order += 1
         outcome.task = task
@@ -205,6 +202,11 @@ class _Overload:
         before = self._engines[at].ends
         self._engines[at].arrive(task, self._now)
         self._follow(at, before)
+
+    def _with_least_work(self) -> int:
+        """The engine with the least work by what was sent there: what it reports comes later."""
+        known = [attrs.evolve(each, queued=0, kv_usage=0.0, ranks=()) for each in self._seen()]
+        return min(range(len(known)), key=lambda at: self._work.of(known[at]))
 
     def _follow(self, at: int, before: float | None) -> None:
         after = self._engines[at].ends
