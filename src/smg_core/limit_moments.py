@@ -14,9 +14,9 @@ class BudgetLow(Struct, frozen=True):
 
 class QueueLeft(Struct, frozen=True):
     """A request that waited before `model` in `band` for `seconds` waits no longer, or did not come to wait; so many of the band
-    are `waiting` now. `outcome` is "went" (to a worker), "left" (its client did), "stopped" (for a request of a higher band, or since the
-    workers were filled by another process), or
-    why it was refused; "" where nobody left and only the number has changed."""
+    are `waiting` now. `outcome` is "went" (to a worker), "left" (its client did), "stopped" (for a request of a higher band,
+    or since the workers were filled by another process), or why it was refused; "" where nobody left and only the number has
+    changed."""
 
     model: str
     band: str

