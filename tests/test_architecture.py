@@ -64,13 +64,13 @@ TIERS: tuple[str, ...] = (
     """
         credentials discovery engines.codecs.llamacpp engines.codecs.mlx engines.codecs.neutral engines.codecs.sglang
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
-        engines.vendors.gemini engines.vendors.responses pipeline.fit queueing routing smg_simulator.codecs
+        engines.vendors.gemini engines.vendors.responses objectives pipeline.fit queueing routing smg_simulator.codecs
     """,
     "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds placement",
     "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
-    "models pipeline.pooled",
+    "models pipeline.pooled response_cache",
     "fleet pipeline",
     "meshed",
     "serving",
@@ -134,8 +134,10 @@ LAZY_TABLES = frozenset(
             "gateway.ledger",
             "gateway.limits",
             "gateway.mesh",
+            "gateway.objectives",
             "gateway.placement",
             "gateway.queueing",
+            "gateway.response_cache",
             "gateway.simulated",
             "mesh.carriers.rows",
             "models.loading",

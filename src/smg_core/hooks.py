@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from smg_core.fleet_moments import MeshSampled, SourceAnswered, SourceChanged, SourceSampled
-from smg_core.limit_moments import BudgetLow, QueueLeft
+from smg_core.limit_moments import AnswerLookedUp, BudgetLow, ObjectiveKept, QueueLeft, TimePredicted
 from smg_core.pool_sample import PoolSampled, WorkerSampled
 
 __all__ = [
@@ -477,6 +477,9 @@ Moment = (
     | SettlementsDropped
     | BudgetLow
     | QueueLeft
+    | AnswerLookedUp
+    | TimePredicted
+    | ObjectiveKept
 )
 
 

@@ -9,10 +9,19 @@ from typing import Literal, Protocol
 import attrs
 
 from smg_core.errors import SmgError
-from smg_core.events import Usage
+from smg_core.events import NO_USAGE, Usage
 from smg_core.request import Caller
 
-__all__ = ["AdmittedKind", "Charge", "HasUsage", "LedgerEntry", "ModelPlace", "Population", "RequestLease"]
+__all__ = [
+    "AdmittedKind",
+    "Charge",
+    "HasUsage",
+    "LedgerEntry",
+    "ModelPlace",
+    "Population",
+    "RequestLease",
+    "SharesAnswer",
+]
 
 AdmittedKind = Literal["generation", "pooled", "tokens", "parse", "file", "background", "batch", "frame"]
 """What is admitted: a request that generates or pools, one that only counts or reads tokens, a text to parse, an upload, an
@@ -53,6 +62,9 @@ class Charge(LedgerEntry, Protocol):
     def go_on_with(self, model: str) -> None:
         """Another model answers instead. Raises what refuses it."""
 
+    def pay(self) -> None:
+        """An engine answers after all, and not a cache. Raises what refuses it."""
+
 
 class ModelPlace(LedgerEntry, Protocol):
     """A request's place before its model, and at its workers, which it has until it is settled."""
@@ -69,12 +81,23 @@ class ModelPlace(LedgerEntry, Protocol):
         """Drive the request to its end, as `begin` does; anew where it was stopped for others."""
 
 
+class SharesAnswer(Protocol):
+    """The part that a request has in an answer for several."""
+
+    @property
+    def free(self) -> bool:
+        """Whether another request pays for its tokens, or nobody."""
+
+    def leave(self) -> None:
+        """The request is over, or will not make the answer that others wait for."""
+
+
 class RequestLease:
     """One admitted request: it counts as in flight until `release`. `weight` is the bytes of its body. `charge` is what it was
     charged, where there are limits; `entry` is that in the ledger, where there is one; `place` is the one before its model, where
-    there are queues."""
+    there are queues. `shared` is its part in an answer for several, where answers are kept for equal requests."""
 
-    __slots__ = ("_among", "caller", "charge", "entry", "kind", "place", "weight")
+    __slots__ = ("_among", "caller", "charge", "entry", "kind", "place", "shared", "weight")
 
     def __init__(self, among: Population, caller: Caller, kind: AdmittedKind, weight: int) -> None:
         among.requests += 1
@@ -83,10 +106,25 @@ class RequestLease:
         self.charge: Charge | None = None
         self.entry: LedgerEntry | None = None
         self.place: ModelPlace | None = None
+        self.shared: SharesAnswer | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether none of the tokens of its answer are its own."""
+        return self.shared is not None and self.shared.free
+
+    def hand_over(self) -> "RequestLease":
+        """What is charged to it, and its place, for a generation that may go on when the request is over."""
+        other = RequestLease(Population(), self.caller, self.kind, self.weight)
+        other.charge, other.entry, other.place = self.charge, self.entry, self.place
+        self.charge = self.entry = self.place = None
+        return other
 
     def settle(self, usage: Usage | None, failure: SmgError | None = None) -> None:
         """What the request has used, once that is known, and what it has failed with. Only the first call counts."""
         charge, self.charge, entry, self.entry = self.charge, None, self.entry, None
+        if usage is not None and self.shared is not None and self.shared.free:
+            usage = NO_USAGE
         if charge is not None:
             charge.settle(usage, failure)
         if entry is not None:
@@ -101,5 +139,7 @@ class RequestLease:
         among, self._among = self._among, None
         if among is not None:
             among.requests -= 1
+            if self.shared is not None:
+                self.shared.leave()
             if self.charge is not None or self.entry is not None or self.place is not None:
                 self.settle(None)

@@ -45,6 +45,7 @@ from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
 from smg_core.queueing.settings import QueueConfig
+from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.tls.settings import TlsConfig
@@ -115,6 +116,7 @@ class Config:
     model: ModelConfig = attrs.field(factory=ModelConfig)
     history: HistoryConfig = attrs.field(factory=HistoryConfig)
     idempotency: IdempotencyConfig = attrs.field(factory=IdempotencyConfig)
+    response_cache: ResponseCacheConfig = attrs.field(factory=ResponseCacheConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)

@@ -9,7 +9,9 @@ from smg_core.config.config import Config
 from smg_core.gateway.ledger import adopt_ledger
 from smg_core.gateway.limits import LimitMemory, adopt_limits
 from smg_core.gateway.mesh import adopt_mesh
+from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
+from smg_core.gateway.response_cache import adopt_caching
 from smg_core.models.policies import makes_other_policies, policies_of
 from smg_core.routing.base import Policy
 from smg_core.serving.services import Services
@@ -39,3 +41,6 @@ def adopt_settings(
         services.policies.adopt(policies_of(config.routing, given, services.rng))
         if services.life.started:
             running.cache_losses.policies_changed()
+    if services.life.started:  # before that there is no driver
+        adopt_objectives(services)
+        adopt_caching(services)

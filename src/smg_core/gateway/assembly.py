@@ -36,8 +36,10 @@ from smg_core.gateway.adopting import adopt_settings
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
 from smg_core.gateway.mesh import meshed
+from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
+from smg_core.gateway.response_cache import begin_caching
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.store.blobs import BlobStore
@@ -329,6 +331,7 @@ class Assembly:
             decisions=services.decisions,
         )
         adopt_placement(services)
+        adopt_objectives(services)
         mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(
@@ -338,6 +341,7 @@ class Assembly:
         )
         running.tools = await self._stack.enter_async_context(hosted)
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
+        await begin_caching(services, self._stack)
         await self._begin_roster(scratch)
         await self._stack.enter_async_context(meshed(services, self.limit_memory))
         services.side_tasks.start(self._stack)

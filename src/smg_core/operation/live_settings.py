@@ -39,8 +39,9 @@ LIVE: Mapping[str, str] = {
     **{f"breaker.{name}": NOW for name in ("failures", "open_s")},
     **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
     **{f"routing.{name}": POLICIES for name in ("policy", "policies", "index_bytes")},
-    **{f"routing.{name}": REQUESTS for name in ("retries", "hedge_after_s", "hedge_percentile", "placement")},
+    **{f"routing.{name}": REQUESTS for name in ("retries", "hedge_after_s", "hedge_percentile", "placement", "objectives")},
     "pooling.prefixes": REQUESTS,
+    **{f"response_cache.{name}": REQUESTS for name in ("kept_s", "chance", "bytes", "answer_bytes", "revision")},
     **{
         f"limits.{name}": REQUESTS
         for name in (
@@ -72,6 +73,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "engines": "clients of engines are made with it",
     "history": "the store was opened with it",
     "idempotency": "what keeps the answers of this process was made with it",
+    "response_cache": "the store was opened with it",
     "ledger": "the store was opened with it",
     "mesh": "the link to other gateways was made with it",
     "tokenizer": "models were loaded with it",

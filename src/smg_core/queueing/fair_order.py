@@ -71,7 +71,7 @@ class FairOrder:
         if not tenant.waiting:
             self._activate(tenant)
         self._number += 1
-        due = ticket.expires
+        due = min(ticket.due, ticket.expires)
         if ticket.session:
             behind = tenant.sessions.get(ticket.session, 0)
             due += behind * _BEHIND_S

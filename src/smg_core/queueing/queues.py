@@ -17,7 +17,9 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class ModelQueues(Protocol):
-    """The queues of a gateway."""
+    """The queues of a gateway. `due` says until when a request has to go to be in time for its objectives, where it has some."""
+
+    due: Callable[[Mapping[str, str], str, int], float] | None
 
     def adopt(
         self, settings: QueueConfig, workers: WorkersConfig, weights: Mapping[str, float], retry_after: float

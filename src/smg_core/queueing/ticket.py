@@ -27,7 +27,8 @@ def _sent() -> Stage:
 class QueuedRequest:
     """A request before a model, and while it is at work there. `cost` is what it is charged of its tenant's share, `tokens` what
     it has of the workers' caches, `requests` how many sequences, `size` the bytes of its body. Of one tenant's requests, those
-    with a smaller `priority` are first; the sessions take turns. `deadline` and `entered` are monotonic seconds. `stage` says how
+    with a smaller `priority` are first; the sessions take turns. `deadline`, `due` (to be in time for its objectives) and
+    `entered` are monotonic seconds. `stage` says how
     far its answer is, where it may be stopped for others. `place` is the one that it had when it began to wait."""
 
     tenant: str
@@ -41,6 +42,7 @@ class QueuedRequest:
     deadline: float = inf
     entered: float = 0.0
     stage: Callable[[], Stage] = _sent
+    due: float = inf
     state: Literal["new", "waiting", "running", "over"] = attrs.field(default="new", init=False)
     expires: float = attrs.field(default=inf, init=False)
     place: int = attrs.field(default=0, init=False)

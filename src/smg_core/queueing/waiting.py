@@ -28,9 +28,10 @@ from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Stage
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.workers.registry import Registry
+from smg_core.workers.room import WorkersFull
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["DEADLINE", "Preempted", "QueuePlace", "Queueing", "refusal_error"]
+__all__ = ["DEADLINE", "DueBy", "Preempted", "QueuePlace", "Queueing", "refusal_error"]
 
 
 DEADLINE = "x-smg-deadline-ms"
@@ -56,6 +57,11 @@ _WORDS: Mapping[str, str] = {
     "waited": "The request has waited for this model for as long as it may.",
     "displaced": "The request gave its place in the queue to one of a higher band.",
 }
+
+
+DueBy = Callable[[Mapping[str, str], str, int], float]
+"""Until when a request with these headers, for this model and with so many tokens of prompt, has to go to be in time for its
+objectives, in monotonic seconds."""
 
 
 class Preempted(Overloaded):
@@ -94,6 +100,7 @@ class Queueing:
         self._registry, self._models, self._name_of, self._resident = registry, models, name_of, resident
         self._models_of, self._goes_on = models_of, goes_on
         self._known: dict[str, _Model] = {}
+        self.due: DueBy | None = None
         self._settings, self._workers = QueueConfig(), WorkersConfig()
         self._bounds, self._retry_after = QueueBounds(), 1.0
         self._weights: Mapping[str, float] = {}
@@ -177,6 +184,8 @@ class Queueing:
         output = self._estimates.output(request.caller.tenant, name, sampling.max_tokens, choices)
         ticket = self._ticket(name, request.caller, lease, headers, output, choices)
         ticket.session, ticket.priority = request.session_key or "", request.priority
+        if self.due is not None:
+            ticket.due = self.due(headers, name, max(1, ticket.tokens - output))
         place = QueuePlace(self, known, name, ticket, trace, choices)
         if started is not None and self._settings.preempt:
             place.again = lease.kind != "batch"
@@ -404,8 +413,10 @@ class QueuePlace:
         return Preempted("The request was stopped for one of a higher band.", retry_after=self._queueing.retry_after)
 
     async def driven(self, begin: Callable[[], Awaitable[object]]) -> None:
-        """Drive the request to its end, as `begin` does; anew, once it is its turn again, where it was stopped for others. Raises
-        Preempted for a line of a batch then, which whoever works on the batch tries again."""
+        """Drive the request to its end, as `begin` does; anew, once it is its turn again, where it was stopped for others, or
+        another process has filled the workers meanwhile. Raises Preempted for a line of a batch that was stopped, which whoever
+        works on the batch tries again."""
+        until = self.ticket.expires
         while True:
             self._task = asyncio.current_task()
             try:
@@ -413,6 +424,12 @@ class QueuePlace:
             except Preempted:
                 if not self.again:
                     raise
+            except WorkersFull:
+                if self._trace.attempts or self._queueing.now >= until:
+                    raise
+                self._task = None  # until it is begun anew it cannot be stopped
+                await asyncio.sleep(_TICK_S)
+                self._model.looked = -inf
             finally:
                 self._task = None
             self._requeue()

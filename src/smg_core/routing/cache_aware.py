@@ -45,6 +45,10 @@ class CacheAware(Observing):
         self._settings = settings
         self._caches = ExpectedCache(settings, rng.getrandbits(64))
 
+    def expects(self, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
+        """How many tokens of the prompt each candidate's cache is expected to have."""
+        return _best(candidates, self._caches.of(context, _places(candidates)).gains, max)
+
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._standing.note(context.tokens)
         places = _places(candidates)

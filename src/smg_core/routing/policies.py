@@ -92,6 +92,13 @@ class Policies:
             why = f"the policy {name} failed ({type(error).__name__}): the fewest requests"
             return PolicyChoice(name, replace(instead, why=why), _place(candidates, instead))
 
+    def expects(self, model: str, role: str, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
+        """How many tokens of the prompt each candidate's cache is expected to have: none where its policy does not know."""
+        policy = self._policies.get((model, role)) or self.of(model, role)
+        nothing = [0] * len(candidates)
+        tell = getattr(policy, "expects", None)
+        return nothing if tell is None else self.guarded(policy, "expects", partial(tell, candidates, context), nothing)
+
     def guarded(self, policy: object, call: str, tell: Callable[[], T], otherwise: T) -> T:
         """What `tell` returns, which calls the method `call` of `policy`; `otherwise` where that raises, which is told to
         `on_fault`."""

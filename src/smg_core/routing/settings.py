@@ -61,6 +61,12 @@ class RoutingConfig:
         "Rules of which workers requests go to, by the workers' labels: require, prefer, weigh or isolate, then labels, then for "
         "whose requests, as in require zone=eu for tenant=acme; may be repeated.",
     )
+    objectives: Literal["off", "late", "shed", "say"] = option(
+        "off",
+        "What becomes of a request whose objectives (x-slo-ttft-ms, x-slo-tpot-ms) no worker can meet, by prediction: late "
+        "serves it all the same, shed refuses it, say serves it and tells its client; off: nothing is predicted "
+        "([docs](objectives.md)).",
+    )
     shadow_at_once: int = bound(
         16,
         "Most copies of requests for routing.shadows under way in each process; further ones are not made.",

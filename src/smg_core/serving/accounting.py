@@ -10,7 +10,7 @@ from typing import Protocol
 
 from smg_core.clock import Clock
 from smg_core.errors import SmgError
-from smg_core.events import Usage
+from smg_core.events import NO_USAGE, Usage
 from smg_core.lease import RequestLease
 from smg_core.ledger.accounts import HOUR_S, Account, Amounts, amounts_of, in_store
 from smg_core.limits.prices import Prices
@@ -88,7 +88,9 @@ class AccountEntry:
         accounting, caller = self._accounting, self._caller
         asked = accounting.served(self._model, caller)
         model = asked if ended is None or not ended.model else ended.model
-        money = None
+        money, failed = None, failure is not None or usage is None
+        if usage is NO_USAGE and not self._trace.attempts:
+            usage = None  # nobody was asked: the answer was there, and took nothing
         if usage is not None:
             prices = accounting.prices
             price = prices.find(model, self._model) if model and model == asked else prices.find(model or self._model)
@@ -104,4 +106,4 @@ class AccountEntry:
             "" if ended is None else in_store(ended.worker),
             "" if ended is None else in_store(ended.dialect),
         )
-        accounting.ledger.add(account, amounts_of(usage, money, failed=failure is not None or usage is None))
+        accounting.ledger.add(account, amounts_of(usage, money, failed=failed))

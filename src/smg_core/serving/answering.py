@@ -39,6 +39,8 @@ NOT_OFFERED = b"x-smg-not-offered"
 """The types of the request's tools that the model was not offered, since a server would have to run them and none here does."""
 LOSSY = b"x-smg-lossy"
 """What of the request the provider that answers was not told, or was told otherwise: "name=what was done" of each."""
+OBJECTIVE = b"x-smg-objective"
+"""Whether the worker that was chosen was expected to meet the objectives of the request: "met" or "late"."""
 LONGEST_VIOLATION = 200
 _LONGEST_LOSSES = 1000
 
@@ -82,7 +84,7 @@ def answer_to(
                 if explained:
                     head.append(_explained(services, trace, prompts))
                 opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
-                opening += [_lossy(trace.losses)] if trace.losses else []
+                opening += _of_worker(trace) if trace.losses or trace.awaited is not None else []
             if last and memory is not None:
                 await memory.keep(decoded, streamed.encoder)
             if last and exchange.plugged:
@@ -95,7 +97,7 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(services, trace, prompts))
-        if trace.attempts > 1 or trace.violations or trace.losses:
+        if trace.attempts > 1 or trace.violations or trace.losses or trace.awaited is not None:
             head.extend(_unlike_others(trace))
         if memory is not None:
             await memory.keep(decoded, whole.encoder)
@@ -110,14 +112,21 @@ def answer_to(
 
 def _unlike_others(trace: Trace) -> Iterator[Header]:
     """The headers of a whole answer that moved to another worker, violates its format, or answers less than was asked."""
-    if trace.losses:
-        yield _lossy(trace.losses)
+    yield from _of_worker(trace)
     if moved := trace.migrations:
         reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
         yield MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")
     if (broken := trace.last(FormatViolation)) is not None:
         told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
         yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
+
+
+def _of_worker(trace: Trace) -> Iterator[Header]:
+    """The headers of any answer that say something of the worker that makes it."""
+    if trace.losses:
+        yield _lossy(trace.losses)
+    if trace.awaited is not None and trace.awaited.told:
+        yield OBJECTIVE, trace.awaited.told.encode("ascii")
 
 
 def _lossy(losses: Mapping[str, str]) -> Header:

@@ -8,13 +8,16 @@ import asyncio
 import copy
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
+from smg_core.events import NO_USAGE
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
+from smg_core.lease import ModelPlace, RequestLease
 from smg_core.pipeline.answer.answer import Answer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
@@ -32,7 +35,7 @@ from smg_core.wire.base import Decoded, Incoming, Locate
 from smg_core.wire.errors import error_headers
 
 if TYPE_CHECKING:
-    pass
+    from smg_core.response_cache.caching import SharedAnswer
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
@@ -109,10 +112,11 @@ class Inference(Generic[D]):
         trace = account_of(exchange, services, self._observer)
         try:
             decoded = await self._admit(exchange)
-            if exchange.plugged or services.live.limiting is not None or services.live.accounting is not None:
+            live = services.live
+            if exchange.plugged or live.limiting is not None or live.accounting is not None or live.caching is not None:
                 decoded = await self._shown_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
-            if services.live.queueing is not None:
+            if live.queueing is not None:
                 await self._its_turn(exchange, decoded, trace, timeouts)
             if (memory := self._api.memory) is not None and memory.concerns(decoded):
                 exchange.watch()
@@ -165,7 +169,7 @@ class Inference(Generic[D]):
             if exchange.lease is not None and exchange.lease.charge is not None:
                 exchange.lease.charge.follow(answer)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
-            if services.live.choice.has_shadows and (self._api.parts is None or self._api.parts.count(decoded) == 1):
+            if services.live.choice.has_shadows and self._is_shadowed(exchange, decoded):
                 shadow = self._shadows.begin(decoded.generation, timeouts)
             failure = await self._drive(exchange, decoded, run)
             ended = answer
@@ -185,6 +189,11 @@ class Inference(Generic[D]):
                 if failure is not None:
                     _forget_frames(failure)
 
+    def _is_shadowed(self, exchange: Exchange, decoded: D) -> bool:
+        """Whether a copy of the request may be sent to another model: it is one request, and an engine answers it."""
+        alone = self._api.parts is None or self._api.parts.count(decoded) == 1
+        return alone and (exchange.lease is None or not exchange.lease.free)
+
     async def _shown_and_charged(self, exchange: Exchange, decoded: D, trace: Trace) -> D:
         """What plugins leave of the request, for which is reserved what it may take of its limits. Raises what plugins refuse it
         for, RateLimited and QuotaExceeded."""
@@ -193,6 +202,9 @@ class Inference(Generic[D]):
             decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
         api, lease, live = self._api, exchange.lease, self._services.live
         limiting, generation = live.limiting, decoded.generation
+        if live.caching is not None and lease is not None and (api.parts is None or api.parts.count(decoded) == 1):
+            with exchange.watched():
+                lease.shared = await live.caching.find(generation, exchange.headers, exchange.always, trace)
         if (
             lease is not None
             and live.accounting is not None
@@ -213,6 +225,8 @@ class Inference(Generic[D]):
         what it is refused for."""
         queueing, lease, generation = self._services.live.queueing, exchange.lease, decoded.generation
         if queueing is None or lease is None or (self._detach is not None and generation.background):
+            return
+        if lease.shared is not None and lease.shared.free:
             return
         waiting = queueing.begin_generation(
             generation,
@@ -251,24 +265,11 @@ class Inference(Generic[D]):
     async def _drive(self, exchange: Exchange, decoded: D, run: Run) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
-        services, place = self._services, None if exchange.lease is None else exchange.lease.place
-        terms = Terms(
-            run.answer,
-            services.live.config.routing,
-            services.rng,
-            run.trace,
-            services.live.config.mcp,
-            services.live.config.workers,
-            services.admission.retry_budgets,
-            services.live.choice if place is None else services.live.choice.after(place.refused),
-            notes=services.live.config.media.note_earlier,
-        )
+        services, lease = self._services, exchange.lease
         try:
             try:
-                if place is None:
-                    await services.running.driver.drive(self._api.flow(decoded, terms), run)
-                else:
-                    await place.driven(lambda: services.running.driver.drive(self._api.flow(decoded, terms), run))
+                if lease is None or lease.shared is None or not await self._shared(exchange, decoded, run, lease):
+                    await self._generate(decoded, run, None if lease is None else lease.place)
             except SmgError as error:
                 if error.status == 503 and error.retry_after is None:
                     error.retry_after = services.admission.retry_after
@@ -281,6 +282,46 @@ class Inference(Generic[D]):
             take_back_cancellation()
             return self._why_cancelled(exchange)
         return None
+
+    def _generate(self, decoded: D, run: Run, place: ModelPlace | None) -> Awaitable[object]:
+        """Make the answer of a run, of a request that has this place before its model."""
+        services = self._services
+        terms = Terms(
+            run.answer,
+            services.live.config.routing,
+            services.rng,
+            run.trace,
+            services.live.config.mcp,
+            services.live.config.workers,
+            services.admission.retry_budgets,
+            services.live.choice if place is None else services.live.choice.after(place.refused),
+            notes=services.live.config.media.note_earlier,
+        )
+        driver = services.running.driver
+        if place is None:
+            return driver.drive(self._api.flow(decoded, terms), run)
+        return place.driven(lambda: driver.drive(self._api.flow(decoded, terms), run))
+
+    async def _shared(self, exchange: Exchange, decoded: D, run: Run, lease: RequestLease) -> bool:
+        """Answer a request from what is kept, or made, for several equal ones; False where it is to be answered alone."""
+        services, generation = self._services, decoded.generation
+
+        async def pay() -> None:
+            if lease.charge is not None:
+                lease.charge.pay()
+            await self._its_turn(exchange, decoded, run.trace, run.timeouts)
+
+        return await cast("SharedAnswer", lease.shared).answered(
+            driver=services.running.driver,
+            run=run,
+            request=generation,
+            lease=lease,
+            always=exchange.always,
+            timeouts=self._rules.of(replace(generation, deadline_s=None), {}),
+            generate=lambda own, place: self._generate(decoded, own, place),
+            pay=pay,
+            draining=lambda: services.admission.shut_down() if services.admission.draining else None,
+        )
 
     async def _tell(self, exchange: Exchange, decoded: D, answer: Answer, error: SmgError) -> None:
         """Tell the client of an error: in the stream that it gets, else in place of an answer. An answer of which nothing has
@@ -364,6 +405,8 @@ class Inference(Generic[D]):
         traced = exchange.traced
         usage = answer.usage if answer is not None else None
         if exchange.lease is not None:
+            if usage is not None and exchange.lease.shared is not None and exchange.lease.shared.free:
+                usage = NO_USAGE
             exchange.lease.settle(usage, failure)
         exchange.finished = how_it_ended(
             exchange.request_id,

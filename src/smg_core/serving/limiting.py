@@ -76,7 +76,7 @@ class StoredCounters(Counters, Protocol):
 
 class Limited(Struct, frozen=True):
     """What limits look at of a request: who asks for which model, and what bounds its answer. `output` is False where there is
-    none, as for vectors; `prompts` is how many prompts its body has."""
+    none, as for vectors; `prompts` is how many prompts its body has. `free`: no engine is asked for it, as far as is known."""
 
     caller: Caller
     model: str
@@ -85,6 +85,7 @@ class Limited(Struct, frozen=True):
     choices: int = 1
     prompts: int = 1
     output: bool = True
+    free: bool = False
 
 
 class Limiting:
@@ -142,7 +143,10 @@ class Limiting:
         """Reserve what a request may take, and tell its client in the headers `always` how much is left. Raises RateLimited, and
         QuotaExceeded for a budget; nothing is charged then. Where the counters are in a store, that is so once what is returned
         was awaited."""
-        return self._begin(_asked(request, prompts), lease, trace, family, always)
+        asked = _asked(request, prompts)
+        if lease.shared is not None and lease.shared.free:
+            asked = replace(asked, free=True)
+        return self._begin(asked, lease, trace, family, always)
 
     def begin_pooled(
         self, request: PoolRequest, lease: RequestLease, trace: Trace, always: list[_Header]
@@ -356,6 +360,10 @@ class ActiveCharge:
     def prepare(self) -> None:
         """Work out what the request may take. Raises QuotaExceeded where nobody knows what it costs."""
         limiting, asked, plan = self._limiting, self._asked, self._plan
+        if asked.free:
+            self._demand = Demand(0 if self._admitted else 1, at_once=1)
+            self.claims = [each for each in plan.claims(self._demand) if each.cost]
+            return
         asker, estimates = plan.asker, limiting.estimates
         read = self._read or estimates.input(asker.model, self._lease.weight)
         output = estimates.output(asker.tenant, asker.model, asked.bound, asked.choices) if asked.output else 0
@@ -399,15 +407,24 @@ class ActiveCharge:
 
     def go_on_with(self, model: str) -> None:
         """Another model answers instead: its limits count. Raises RateLimited and QuotaExceeded."""
-        self._settle([0] * len(self.claims), self._limiting.now)
         self._read, self._prompts_read = 0, 0
         self._asked = replace(self._asked, model=model)
-        self._plan, self.at = self._limiting.plan(self._asked, model), self._limiting.now
+        self._again()
+
+    def _again(self) -> None:
+        """Reserve anew, in place of what is reserved."""
+        self._settle([0] * len(self.claims), self._limiting.now)
+        self._plan, self.at = self._limiting.plan(self._asked, self._asked.model), self._limiting.now
         try:
             self.reserve()
         except SmgError:
             self.claims = []
             raise
+
+    def pay(self) -> None:
+        """An engine answers after all. Raises RateLimited and QuotaExceeded."""
+        self._asked = replace(self._asked, free=False)
+        self._again()
 
     def follow(self, answer: HasUsage) -> None:
         """Charge what comes of an answer beyond what is reserved, while it comes."""

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from smg_core.errors import Overloaded
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["room", "with_room"]
+__all__ = ["WorkersFull", "room", "with_room"]
 
 
 class Loaded(Protocol):
@@ -27,8 +27,16 @@ class Loaded(Protocol):
 W = TypeVar("W", bound=Loaded)
 
 
+class WorkersFull(Overloaded):
+    """Every worker that could take the request has as many as it takes."""
+
+    @property
+    def outcome(self) -> str:
+        return Overloaded.__name__
+
+
 def with_room(workers: tuple[W, ...], settings: WorkersConfig, retry_after: float) -> tuple[W, ...]:
-    """Those of `workers` that have room. Raises Overloaded where none has; `retry_after` is in seconds."""
+    """Those of `workers` that have room. Raises WorkersFull where none has; `retry_after` is in seconds."""
     requests, tokens = settings.most_in_flight, settings.most_waiting_tokens
     if not requests and not tokens:
         return workers
@@ -38,7 +46,7 @@ def with_room(workers: tuple[W, ...], settings: WorkersConfig, retry_after: floa
         if (not requests or each.in_flight < requests) and (not tokens or each.prefill_tokens < tokens)
     )
     if workers and not found:
-        raise Overloaded("Every worker for the model has as many requests as it takes.", retry_after=retry_after)
+        raise WorkersFull("Every worker for the model has as many requests as it takes.", retry_after=retry_after)
     return found
 
 

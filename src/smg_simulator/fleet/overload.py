@@ -1,19 +1,22 @@
 """A fleet under more requests than it can take, with the gateway's queue before it or without: who is served, when, and who is
 refused.
 
-Requests come by chance from sources, each a tenant in a band. The clock is virtual, so a run is the same every time. Pure. Above:
-bench, tests. Below: engine, the gateway's queue.
+Requests come by chance from sources, each a tenant in a band, and go to the engine with the least work, as the policy least_load
+has it. The clock is virtual, so a run is the same every time. Pure. Above: bench, tests. Below: engine, the gateway's queue.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 import attrs
 
 from smg_core.queueing.capacity import capacity_of
 from smg_core.queueing.model_queue import ModelQueue, QueueBounds
 from smg_core.queueing.ticket import QueuedRequest
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.work import Work
 from smg_simulator.fleet.engine import EngineSpeed, FleetEngine, Task
 from smg_simulator.fleet.trace import FleetRequest
 
@@ -85,13 +88,18 @@ class _Rank:
 class _Seen:
     """An engine as the gateway sees it."""
 
+    name: str
     in_flight: int
     queued: int
     kv_usage: float
     kv_tokens: int
-    ranks: tuple[_Rank, ...]
+    ranks: tuple[Any, ...]
     others: int = 0
     prefill_tokens: int = 0
+    running: int = 0
+    weight: float = 1.0
+    rank_count: int = 1
+    ranks_out: tuple[int, ...] = ()
 
 
 def overload(sources: Sequence[RequestSource], settings: OverloadSettings) -> list[ServedRequest]:
@@ -104,6 +112,8 @@ class _Overload:
         self._settings = settings
         self._engines = [FleetEngine(f"engine-{at}", settings.speed, _BLOCK) for at in range(settings.engines)]
         self._counts = [0] * settings.engines
+        self._unread = [0] * settings.engines
+        self._work = Work(RoutingConfig())
         self._rng = random.Random(settings.seed)
         weights = {each.tenant: each.weight for each in sources}
         self._queue = ModelQueue(settings.bounds or QueueBounds(), lambda tenant: weights.get(tenant, 1.0))
@@ -165,8 +175,16 @@ class _Overload:
 
     def _seen(self) -> Iterator[_Seen]:
         speed = self._settings.speed
-        for count, engine in zip(self._counts, self._engines, strict=True):
-            yield _Seen(count, engine.waiting, engine.cache_use, speed.cache_tokens, (_Rank(speed.running),))
+        for at, engine in enumerate(self._engines):
+            yield _Seen(
+                engine.name,
+                self._counts[at],
+                engine.waiting,
+                engine.cache_use,
+                speed.cache_tokens,
+                (_Rank(speed.running),),
+                prefill_tokens=self._unread[at],
+            )
 
     def _pump(self) -> None:
         for ticket in self._queue.pump(self._now):
@@ -174,15 +192,21 @@ class _Overload:
 
     def _go(self, outcome: ServedRequest) -> None:
         outcome.went = self._now
-        at = min(range(len(self._engines)), key=self._counts.__getitem__)
+        at = self._with_least_work()
         task = Task(self._order, outcome.request, outcome.request.output_tokens)
         self._order += 1
         outcome.task = task
         self._by_task[task], self._chosen[task] = outcome, at
         self._counts[at] += 1
+        self._unread[at] += outcome.request.prompt_tokens
         before = self._engines[at].ends
         self._engines[at].arrive(task, self._now)
         self._follow(at, before)
+
+    def _with_least_work(self) -> int:
+        """The engine with the least work by what was sent there: what it reports comes later."""
+        known = [attrs.evolve(each, queued=0, kv_usage=0.0, ranks=()) for each in self._seen()]
+        return min(range(len(known)), key=lambda at: self._work.of(known[at]))
 
     def _follow(self, at: int, before: float | None) -> None:
         after = self._engines[at].ends
@@ -196,7 +220,10 @@ class _Overload:
         engine = self._engines[at]
         if engine.ends != ends:
             return  # a request came meanwhile, and the steps end sooner
-        for task in engine.finish(self._now):
+        over = engine.finish(self._now)
+        for task in engine.begun:
+            self._unread[at] -= task.request.prompt_tokens
+        for task in over:
             outcome = self._by_task.pop(task)
             outcome.first, outcome.done = task.first, self._now
             self._counts[self._chosen.pop(task)] -= 1

@@ -29,9 +29,11 @@ from smg_core.hooks import (
 )
 from smg_core.observability.metrics.choices import CHOICES
 from smg_core.observability.metrics.joining import DISCOVERY
+from smg_core.observability.metrics.kept_answers import KEPT_ANSWERS
 from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, Readings, from_fields, label, method_label
+from smg_core.observability.metrics.objectives_kept import OBJECTIVES_KEPT
 from smg_core.observability.metrics.plugins import PLUGINS
 from smg_core.observability.metrics.pools import POOLS
 from smg_core.observability.metrics.queued import QUEUED
@@ -541,6 +543,8 @@ METRICS = (
     *STORAGE,
     *LIMITS,
     *QUEUED,
+    *KEPT_ANSWERS,
+    *OBJECTIVES_KEPT,
     *MCP,
     *PLUGINS,
     *LOST,

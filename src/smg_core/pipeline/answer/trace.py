@@ -6,7 +6,7 @@ Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from smg_core.hooks import (
     AttemptEnded,
@@ -62,6 +62,16 @@ def _nothing() -> Outgoing:
     return _NOTHING
 
 
+class Awaited(Protocol):
+    """A call of a worker whose times were predicted; `told` is what its client is told of that, "" for nothing."""
+
+    @property
+    def told(self) -> str: ...
+
+    def note(self, moment: Moment) -> None:
+        """Learn from a moment of the request."""
+
+
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is
     the first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that
@@ -70,11 +80,13 @@ class Trace:
     uses, None where it has none. `outgoing` says what the next call of an engine is sent of the trace that the request belongs
     to (`propagation`), whose id is `trace_id`; `content` takes the answer's texts where they are recorded there. `outrun`:
     another call has answered, so that a call which ends now is not the one that ended last. `losses` names what of the request
-    the provider that answers was not told, with what was done in its place."""
+    the provider that answers was not told, with what was done in its place. `awaited` is the call under way, where its times were
+    predicted."""
 
     __slots__ = (
         "_reporters",
         "attempts",
+        "awaited",
         "charge",
         "client_id",
         "content",
@@ -111,6 +123,7 @@ class Trace:
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None
         self.charge: Charge | None = None
+        self.awaited: Awaited | None = None
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
@@ -135,6 +148,8 @@ class Trace:
             report(moment)
         if self.charge is not None:
             self._tell(self.charge, moment)
+        if self.awaited is not None:
+            self.awaited.note(moment)
 
     def _tell(self, charge: Charge, moment: Moment) -> None:
         if isinstance(moment, EncodeDone):

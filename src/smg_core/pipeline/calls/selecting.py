@@ -7,6 +7,7 @@ fit, routing, workers.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole, records_of
 
 if TYPE_CHECKING:
+    from smg_core.objectives.objectives import Objectives
     from smg_core.placement.placing import Placing
 
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
@@ -62,6 +64,7 @@ class Selecting:
         self._policies = policies
         self._clock = clock
         self.placement: Placing | None = None
+        self.objectives: Objectives | None = None
         self.adapters: AdapterHolder | None = None
         self.sleeping: Waking | None = None
         self._turn = 0
@@ -375,6 +378,16 @@ class Selecting:
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
+        told = ""
+        if self.objectives is not None and role == "regular":
+            candidates, told = self.objectives.meeting(
+                request.headers,
+                served,
+                candidates,
+                tokens,
+                partial(self._policies.expects, served, role, records_of(candidates), context),
+                now - getattr(trace, "started", now),
+            )
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
         if wishes is not None and wishes.weighed:
@@ -408,7 +421,10 @@ class Selecting:
                 cached,
             )
         )
-        return Chosen(worker, role, rank, max(0, tokens - pick.cached) if reads else 0, probe)
+        unread = max(0, tokens - pick.cached) if reads else 0
+        if self.objectives is not None and isinstance(trace, Trace) and role == "regular":
+            trace.awaited = self.objectives.sent(request.headers, served, worker, unread, now, told)
+        return Chosen(worker, role, rank, unread, probe)
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""

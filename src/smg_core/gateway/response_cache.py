@@ -1,0 +1,61 @@
+"""Makes the cache of answers from the settings, and has it go by others while the gateway runs (edge).
+
+A gateway without it loads nothing of it. Above: the assembly. Below: `response_cache`.
+"""
+
+from contextlib import AsyncExitStack
+
+from smg_core.extras import missing
+from smg_core.serving.services import Services
+from smg_core.settings import ConfigError
+
+__all__ = ["adopt_caching", "begin_caching"]
+
+
+async def begin_caching(services: Services, stack: AsyncExitStack) -> None:
+    """Keep answers from now on, where the settings say so, until `stack` ends. Raises ConfigError where the library for the store
+    is missing."""
+    adopt_caching(services)
+    stack.push_async_callback(_end, services)
+
+
+def adopt_caching(services: Services) -> None:
+    """Go by what the settings say of the cache of answers. Raises ConfigError where the library for its store is missing."""
+    live = services.live
+    settings = live.config.response_cache
+    if not settings.kept_s:
+        live.caching = None
+        return
+    from smg_core.response_cache.caching import ResponseCaching
+    from smg_core.response_cache.flight import Follow, follow
+
+    caching = services.side_tasks.one_of(
+        ResponseCaching,
+        lambda: ResponseCaching(
+            services.clock,
+            lambda request: services.lookup.served(request.model, request.caller),
+            lambda name: [
+                f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported
+            ],
+            lambda tenant, principal: services.running.history.keeps(tenant, principal),
+            services.side_tasks.note_end,
+        ),
+    )
+    if settings.store is not None and caching.store is None:
+        try:
+            from smg_core.response_cache.answer_store import AnswerStore
+        except ModuleNotFoundError as error:
+            raise ConfigError(missing("response_cache.store", error)) from None
+        try:
+            caching.store = AnswerStore(settings.store, services.clock, settings.store_timeout_s)
+        except ValueError as error:
+            raise ConfigError(f"response_cache.store: {error}") from None
+    caching.adopt(settings)
+    services.running.driver.learn({Follow: follow})
+    live.caching = caching
+
+
+async def _end(services: Services) -> None:
+    caching, services.live.caching = services.live.caching, None
+    if caching is not None:
+        await caching.close()

@@ -1,0 +1,23 @@
+"""What whoever serves requests knows of the cache of answers. Protocols; pure. Above: `serving.live`. Below: `lease`."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
+
+from smg_core.lease import SharesAnswer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.request import GenerationRequest
+
+__all__ = ["ResponseCaches"]
+
+
+class ResponseCaches(Protocol):
+    """The cache of answers of a gateway."""
+
+    def find(
+        self, request: GenerationRequest, headers: Mapping[str, str], always: list[tuple[bytes, bytes]], trace: Trace
+    ) -> Awaitable[SharesAnswer | None]:
+        """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
+        Raises UnsupportedParameter for a header that asks for what there is not."""
+
+    def close(self) -> Awaitable[None]:
+        """The gateway stops: give back what is held open."""
