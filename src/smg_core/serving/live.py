@@ -12,6 +12,7 @@ from smg_core.routing.model_choice import ModelChoice
 from smg_core.wire.settings import LimitsConfig
 
 if TYPE_CHECKING:
+    from smg_core.guardrails.guarding import Guarding
     from smg_core.placement.placing import Placing
     from smg_core.queueing.queues import ModelQueues
     from smg_core.serving.accounting import Accounting
@@ -24,7 +25,7 @@ class Live:
     """The settings of now and what is made of them; `models` are those that are served, which change too. `limiting` are the
     limits of requests, tokens and money, where there are any; `accounting` makes the entries of the ledger,
     where one is kept; `placement` has the rules by which workers are narrowed by their labels, `queueing` are the queues before
-    the models, where there are some."""
+    the models, `guarding` are the guardrails, where there are some."""
 
     def __init__(self, config: Config, models: dict[str, ServedModel]) -> None:
         self._models = models
@@ -37,6 +38,7 @@ class Live:
         self.accounting: Accounting | None = None
         self.placement: Placing | None = None
         self.queueing: ModelQueues | None = None
+        self.guarding: Guarding | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:

@@ -28,6 +28,7 @@ from smg_core.hooks import (
     WorkerStateChanged,
 )
 from smg_core.observability.metrics.choices import CHOICES
+from smg_core.observability.metrics.guardrails import GUARDED
 from smg_core.observability.metrics.joining import DISCOVERY
 from smg_core.observability.metrics.lost import LOST
 from smg_core.observability.metrics.meshed_gateways import MESH_METRICS
@@ -541,6 +542,7 @@ METRICS = (
     *STORAGE,
     *LIMITS,
     *QUEUED,
+    *GUARDED,
     *MCP,
     *PLUGINS,
     *LOST,
