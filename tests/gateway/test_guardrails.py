@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.gateway.conftest import in_process, settled
+from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_said import APIS, events_of
 
 from smg_core.config.config import Config
@@ -162,3 +163,66 @@ async def test_a_guardrail_that_fails_counts_as_it_says(api: str, stream: bool, 
         assert "All is well" not in answer.text
         assert answer.status_code in (503, 529) or stream
         assert "cannot be asked" in answer.text
+
+
+async def test_a_classifier_and_a_default_model_moderate() -> None:
+    classifier = SimulatorConfig(generation_model=False, pooled="classify", labels=("hate", "OK", "odd"))
+    async with fleet(Member("a", "neutral", classifier), guardrails=[rail()]) as house:
+        one = await house.http.post("/v1/moderations", json={"input": f"This is {BAD}."})
+        two = await house.http.post(
+            "/v1/moderations",
+            json={"model": "sim", "input": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        )
+        picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+        seen = await house.http.post("/v1/moderations", json={"model": "sim", "input": [picture]})
+        none = await house.http.post("/v1/moderations", json={"model": "sim", "input": []})
+        asked = house.observer.of(GuardrailAsked)
+
+    assert one.status_code == 200, one.text
+    (result,) = one.json()["results"]
+    assert {"hate", "odd", "violence/graphic"} <= set(result["categories"])
+    assert "OK" not in result["categories"]
+    assert result["flagged"] == any(result["categories"].values())
+    assert result["category_applied_input_types"]["hate"] == ["text"]
+    assert result["category_applied_input_types"]["violence"] == []
+    assert len(two.json()["results"]) == 1
+    assert seen.status_code == 400
+    assert "'input'" in seen.text
+    assert none.status_code == 400
+    assert asked == []
+
+
+async def test_inputs_of_vectors_are_checked() -> None:
+    async with in_process(SimulatorConfig(generation_model=False), guardrails=[rail(masks(), action="mask")]) as house:
+        masked = await house.http.post("/v1/embeddings", json={"model": "sim", "input": [f"a {BAD}", "b"]})
+        same = await house.http.post("/v1/embeddings", json={"model": "sim", "input": ["a <WORD>"]})
+    async with in_process(SimulatorConfig(generation_model=False), guardrails=[rail()]) as house:
+        held = await house.http.post("/v1/embeddings", json={"model": "sim", "input": [BAD]})
+
+    assert masked.json()["data"][0]["embedding"] == same.json()["data"][0]["embedding"]
+    assert held.status_code == 400
+    assert held.json()["error"]["code"] == "content_filter"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "gemini"])
+async def test_a_call_whose_arguments_are_held_back_is_not_seen(api: str, stream: bool) -> None:
+    said = Reply(text="One moment.", tool_calls=(("look", {"what": "for" + "bidden"}),))
+    async with in_process(engine(said), config=small(), guardrails=[rail(on=("arguments",))]) as house:
+        answer = await asked(house, api, "Hi", stream=stream, **TOOLS[api])
+        await settled(house)
+
+    assert answer.status_code == 200, answer.text
+    assert FILTERED[api] in answer.text.replace(": ", ":")
+    assert BAD not in answer.text
+    assert not any(each in answer.text for each in ('"arguments":', '"functionCall"', '"tool_use"'))
+    assert "One moment." in said_in(api, answer, stream=stream)
+
+
+SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+TOOLS: dict[str, dict[str, Any]] = {
+    "chat": {"tools": [TOOL]},
+    "responses": {"tools": [{"type": "function", "name": "look", "parameters": SCHEMA}]},
+    "messages": {"tools": [{"name": "look", "input_schema": SCHEMA}]},
+    "gemini": {"tools": [{"functionDeclarations": [{"name": "look", "parameters": SCHEMA}]}]},
+}

@@ -19,7 +19,7 @@ from smg_core.serving.answering import with_generations
 from smg_core.wire.base import Decoded, StreamEncoder, WholeEncoder
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["RunPlugins"]
 
@@ -30,7 +30,7 @@ class RunPlugins:
     """The plugins of one run, and the guardrails. `path` is the route by which the request came."""
 
     def __init__(
-        self, plugins: Plugins, generation: GenerationRequest, path: str, guarding: "Guarding | None" = None
+        self, plugins: Plugins, generation: GenerationRequest, path: str, guarding: "Guards | None" = None
     ) -> None:
         self._guarding = guarding
         caller = generation.caller

@@ -5,20 +5,19 @@ each turn. Above: the pipeline, serving. Below: `asking`, `prompts`, `answers`.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from hashlib import blake2b
 
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import GuardrailBlocked
-from smg_core.events import Event
 from smg_core.guardrails.answers import GuardedAnswer, Holding
 from smg_core.guardrails.asking import AskedFor, GuardAccount, RailAsking, spans_found
-from smg_core.guardrails.prompts import GuardedPrompt, IdsDecoder
+from smg_core.guardrails.guards import IdsDecoder, ShowsEvents, Tells
+from smg_core.guardrails.prompts import GuardedPrompt
 from smg_core.guardrails.records import GuardPlace, Guardrail, GuardSpan
 from smg_core.guardrails.settings import GuardrailsConfig
 from smg_core.guardrails.texts import plain_json, with_masks
-from smg_core.hooks import Moment
 from smg_core.request import Caller, GenerationRequest, PoolRequest
 
 __all__ = ["Guarding"]
@@ -29,8 +28,6 @@ _PASSES_S = 300.0
 """For how long that is believed: what guardrails look for changes."""
 _HASHED = 1 << 20
 """Longest text that is remembered: its digest is made on the event loop."""
-
-_Show = Callable[[Sequence[Event]], Awaitable[Sequence[Event]]]
 
 
 class Guarding:
@@ -68,7 +65,7 @@ class Guarding:
     # ------------------------------------------------------------------------------------------------------------ input
 
     async def request(
-        self, request: GenerationRequest, tokenizer: IdsDecoder | None, report: Callable[[Moment], None]
+        self, request: GenerationRequest, tokenizer: IdsDecoder | None, report: Tells
     ) -> GenerationRequest:
         """The request as guardrails leave it. Raises GuardrailBlocked, GuardrailFailed, and UnsupportedParameter for what they
         cannot be shown."""
@@ -78,9 +75,7 @@ class Guarding:
         asked = AskedFor(request.caller, request.model, request.id, report)
         return await self._prompt(rails, asked, tokenizer).of(request)
 
-    async def pooled(
-        self, request: PoolRequest, tokenizer: IdsDecoder | None, report: Callable[[Moment], None]
-    ) -> PoolRequest:
+    async def pooled(self, request: PoolRequest, tokenizer: IdsDecoder | None, report: Tells) -> PoolRequest:
         """The same of a request for pooled work."""
         rails = self._for(request.caller, request.model, "input")
         if not rails:
@@ -117,9 +112,7 @@ class Guarding:
 
     # ----------------------------------------------------------------------------------------------------------- output
 
-    def answer(
-        self, request: GenerationRequest, report: Callable[[Moment], None], before: _Show | None
-    ) -> _Show | None:
+    def answer(self, request: GenerationRequest, report: Tells, before: ShowsEvents | None) -> ShowsEvents | None:
         """What is shown the events of an answer, `before` first; that alone where no guardrail sees answers to the request."""
         caller, model = request.caller, request.model
         said, called = self._for(caller, model, "output"), self._for(caller, model, "arguments")
@@ -134,9 +127,7 @@ class Guarding:
         choices = request.sampling.n
         return GuardedAnswer(name, spans, choices, self._holding, self._clock, self._call_later, before)
 
-    async def arguments(
-        self, text: str, caller: Caller, model: str, request_id: str, report: Callable[[Moment], None]
-    ) -> str:
+    async def arguments(self, text: str, caller: Caller, model: str, request_id: str, report: Tells) -> str:
         """The arguments of a call that is about to be made here, as guardrails leave them. Raises GuardrailBlocked and
         GuardrailFailed."""
         rails = self._for(caller, model, "arguments")

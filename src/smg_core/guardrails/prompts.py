@@ -7,13 +7,14 @@ by. Above: `guarding`. Below: `asking`, `texts`, the request.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from smg_core.errors import GuardrailBlocked, UnsupportedParameter
 from smg_core.guardrails.asking import AskedFor, RailAsking, spans_found
+from smg_core.guardrails.guards import IdsDecoder
 from smg_core.guardrails.records import GuardSpan
 from smg_core.guardrails.texts import masked_parts, plain_json, with_masks
 from smg_core.json_types import Json
@@ -39,19 +40,13 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["GuardedPrompt", "IdsDecoder"]
+__all__ = ["GuardedPrompt"]
 
 T = TypeVar("T")
 _AT_ONCE = 16
 """Texts of one request that are shown at the same time."""
 _IDS_INLINE = 4096
 """Ids that are decoded on the event loop."""
-
-
-class IdsDecoder(Protocol):
-    """The part of a tokenizer that is needed here."""
-
-    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str: ...
 
 
 class GuardedPrompt:

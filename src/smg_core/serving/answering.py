@@ -26,7 +26,7 @@ from smg_core.wire.base import Decoded
 from smg_core.wire.explain import explanation_header
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["answer_to", "names_of", "not_offered_header", "with_generations"]
 
@@ -182,7 +182,7 @@ def _streamed(
     )
 
 
-def _guarded(guarding: "Guarding", request: GenerationRequest, trace: Trace, before: ShowPart | None) -> ShowPart:
+def _guarded(guarding: "Guards", request: GenerationRequest, trace: Trace, before: ShowPart | None) -> ShowPart:
     """Who is shown the events of each part of an answer: plugins, then guardrails."""
     return lambda place: guarding.answer(request, trace.report, None if before is None else before(place))
 

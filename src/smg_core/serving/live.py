@@ -12,7 +12,7 @@ from smg_core.routing.model_choice import ModelChoice
 from smg_core.wire.settings import LimitsConfig
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
     from smg_core.placement.placing import Placing
     from smg_core.queueing.queues import ModelQueues
     from smg_core.serving.accounting import Accounting
@@ -38,7 +38,7 @@ class Live:
         self.accounting: Accounting | None = None
         self.placement: Placing | None = None
         self.queueing: ModelQueues | None = None
-        self.guarding: Guarding | None = None
+        self.guarding: Guards | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:

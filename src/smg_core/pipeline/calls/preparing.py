@@ -49,7 +49,7 @@ from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.workers.registry import Registry
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["Preparing"]
 
@@ -91,7 +91,7 @@ class Preparing:
         self._shared_out = shared_out
         self._content = content
         self._noted = noted
-        self.guarding: Guarding | None = None
+        self.guarding: Guards | None = None
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)

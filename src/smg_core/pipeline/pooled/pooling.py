@@ -35,7 +35,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
     from smg_core.placement.placing import Placing
 
 __all__ = ["Pooling", "WakingFor"]
@@ -72,7 +72,7 @@ class Pooling:
         self._on_outcome = on_outcome
         self.placement: Placing | None = None
         self.sleeping: WakingFor | None = None
-        self.guarding: Guarding | None = None
+        self.guarding: Guards | None = None
         self._running: dict[str, set[PoolAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 

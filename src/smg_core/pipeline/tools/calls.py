@@ -36,7 +36,7 @@ from smg_core.request import Part, Text
 from smg_core.wire.json_text import encode_object
 
 if TYPE_CHECKING:
-    from smg_core.guardrails.guarding import Guarding
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["Takes", "ToolCalling", "ToolListing"]
 
@@ -68,7 +68,7 @@ class ToolCalling:
         self._takes = takes
         self._clock = clock
         self._settings = settings
-        self.guarding: Guarding | None = None
+        self.guarding: Guards | None = None
 
     async def __call__(self, step: CallTools, run: Run) -> Called:
         if self.guarding is not None:
@@ -94,7 +94,7 @@ class ToolCalling:
             await _ended(tasks)
 
     @staticmethod
-    async def _guarded(step: CallTools, guarding: "Guarding", run: Run) -> CallTools:
+    async def _guarded(step: CallTools, guarding: "Guards", run: Run) -> CallTools:
         """The step with the arguments that guardrails have left. Raises GuardrailBlocked and GuardrailFailed."""
         report = run.trace.report
         left = [
