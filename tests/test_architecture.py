@@ -66,8 +66,8 @@ TIERS: tuple[str, ...] = (
         engines.codecs.tokenspeed engines.codecs.trtllm engines.codecs.vllm engines.vendors.anthropic
         engines.vendors.gemini engines.vendors.responses objectives pipeline.fit queueing routing smg_simulator.codecs
     """,
-    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds placement",
-    "engines.kinds pipeline.flow smg_simulator.fleet smg_simulator.server",
+    "engines.vendors.bedrock engines.vendors.chat engines.vendors.clouds guardrails placement",
+    "engines.kinds guardrails.adapters pipeline.flow smg_simulator.fleet smg_simulator.server",
     "config pipeline.pairs pipeline.tools smg_simulator",
     "identity pipeline.calls plugins pytest_plugin tools",
     "models pipeline.pooled response_cache",
@@ -77,7 +77,7 @@ TIERS: tuple[str, ...] = (
     """
         apis.chat apis.gemini apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage stored
     """,
-    "apis.completions apis.conversations apis.sglang apis.status apis.tokenize background files",
+    "apis.completions apis.conversations apis.moderations apis.sglang apis.status apis.tokenize background files",
     "batches containers vector_stores",
     "idempotency",
     "apis.interactions apis.responses app operation",
@@ -110,6 +110,7 @@ LAZY_TABLES = frozenset(
             "engines.kinds.providers",
             "files.place",
             "files.work",
+            "guardrails.adapters.rows",
             "history.opening",
             "history.sql.version",
             "ledger.opening",
@@ -131,6 +132,7 @@ LAZY_TABLES = frozenset(
             "config.placement",
             "gateway.adapters",
             "gateway.gateway",
+            "gateway.guardrails",
             "gateway.ledger",
             "gateway.limits",
             "gateway.mesh",

@@ -991,6 +991,25 @@ CONSTANTS |= {
     "wire.web_search._LONGEST": FORMAT,
 }
 
+CONSTANTS |= {
+    "apis.moderations.wire._FLAGGED": "from when on a class is flagged; told in docs/guardrails.md",
+    "guardrails.adapters.asking._MOST_BYTES": "the answer of a service to one text; its guardrail has failed beyond it",
+    "guardrails.adapters.rows._CLASSIFIED": "the default of the field chars of an entry, told in docs/guardrails.md",
+    "guardrails.adapters.rows._SHOWN": "the default of the field chars of an entry, told in docs/guardrails.md",
+    "guardrails.answers._ARGUMENTS": "far above what a call of a tool has; the tokens of an answer come before it",
+    "guardrails.asking._FAULTS": PACE,
+    "guardrails.asking._REST_S": PACE,
+    "guardrails.asking._RETRY_S": PACE,
+    "guardrails.asking._THREADS": COST,
+    "guardrails.guarding._HASHED": COST,
+    "guardrails.guarding._PASSES_S": "for how long a text that has passed is not shown again; told in docs/guardrails.md",
+    "guardrails.guarding._REMEMBERED": COST,
+    "guardrails.held._LONGEST": "how many times guardrails.held_chars may be held back for one mask; told in docs/guardrails.md",
+    "guardrails.prompts._AT_ONCE": PACE,
+    "guardrails.prompts._IDS_INLINE": COST,
+    "guardrails.records._LONGEST_LABEL": SHOWN,
+}
+
 DEFAULTS: dict[str, str] = {
     "retrieval.searching.search.max_results": FORMAT,
     "vector_stores.searcher.search.max_results": FORMAT,

@@ -9,6 +9,7 @@
     |   +-- TemplateFailed          the chat template refused the messages
     |   +-- EngineRejected          the engine called the request invalid
     |   +-- SealBroken              sealed content that cannot be opened; says why
+    |   +-- GuardrailBlocked        a guardrail holds the request back, or what was answered to it
     +-- AuthenticationFailed   401
     +-- PermissionDenied       403
     +-- NotFound               404
@@ -43,12 +44,14 @@
     +-- Overloaded             503  the gateway itself is full, draining, or has no worker
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
+        +-- GuardrailFailed         a guardrail that has to be asked does not answer
 
 Decides the HTTP status, the name that each public API has for the failure, and whether another worker may be tried. Not
 decided here: the API's error envelope and wording (protocols), which gRPC status becomes which class (engines), when to retry
 (pipeline). Messages are written for the client: they never name an internal address. Above: everything. Below: outside_words.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from smg_core.outside_words import in_log
@@ -66,6 +69,8 @@ __all__ = [
     "EngineStalled",
     "EngineTimeout",
     "FormatViolated",
+    "GuardrailBlocked",
+    "GuardrailFailed",
     "HeadersTooLarge",
     "InputTooLong",
     "InternalError",
@@ -596,3 +601,29 @@ class NoWorker(Overloaded):
 
 class Draining(Overloaded):
     """This process is shutting down: it finishes its requests and takes no new ones."""
+
+
+class GuardrailBlocked(InvalidRequest):
+    """A guardrail of this gateway holds back what was asked (`place` "input"), what the model says ("output") or the arguments of
+    a tool ("arguments"). An answer that ends with it has no failure: it ends as the APIs end those that a filter has cut.
+    `left` are the events that may still leave."""
+
+    openai_code = "content_filter"
+
+    def __init__(
+        self, guardrail: str, place: Literal["input", "output", "arguments"], left: Sequence[object] = ()
+    ) -> None:
+        what = "The request" if place == "input" else "The answer"
+        super().__init__(f"{what} was held back by the guardrail '{guardrail}' of this gateway.")
+        self.guardrail, self.place, self.left = guardrail, place, tuple(left)
+
+    @property
+    def ends_the_answer(self) -> bool:
+        """Whether it is the end of an answer, and no refusal of the request."""
+        return self.place != "input"
+
+
+class GuardrailFailed(Overloaded):
+    """A guardrail of this gateway that has to be asked does not answer, so that nothing passes."""
+
+    openai_code = "guardrail_unavailable"

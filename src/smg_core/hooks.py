@@ -22,6 +22,7 @@ __all__ = [
     "FellBack",
     "FirstToken",
     "FormatViolation",
+    "GuardrailAsked",
     "Hedged",
     "JoinEnded",
     "LedgerDropped",
@@ -259,6 +260,18 @@ class ToolCalled(Struct, frozen=True):
     configured: bool = False
 
 
+class GuardrailAsked(Struct, frozen=True):
+    """A guardrail was asked about a text in a `place` ("input", "output", "arguments"): `outcome` is "passed", "masked",
+    "blocked" or "failed"; `seconds` is how long it took."""
+
+    request_id: str
+    guardrail: str
+    place: str
+    outcome: str
+    seconds: float
+    at: float
+
+
 class RequestFinished(Struct, frozen=True):
     """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for an unexpected exception in
     the gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
@@ -450,7 +463,7 @@ class PluginChanged(Struct, frozen=True):
 
 
 _OfPrompts = RequestStarted | ReasoningLeftOut | ToldOtherwise | Rendered | MediaLoaded | EncodeDone | WorkerPicked
-_OfCalls = FirstToken | AttemptEnded | FormatViolation | Retrying | FellBack | Hedged | Shadowed
+_OfCalls = FirstToken | AttemptEnded | FormatViolation | Retrying | FellBack | Hedged | Shadowed | GuardrailAsked
 Moment = (
     _OfPrompts
     | _OfCalls

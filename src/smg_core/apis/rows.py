@@ -10,6 +10,7 @@ from smg_core.apis.gemini import routes as gemini
 from smg_core.apis.interactions import routes as interactions
 from smg_core.apis.mcp import routes as mcp
 from smg_core.apis.messages import routes as messages
+from smg_core.apis.moderations import routes as moderations
 from smg_core.apis.parse import routes as parse
 from smg_core.apis.pooling import routes as pooling
 from smg_core.apis.realtime import routes as realtime
@@ -33,6 +34,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
     for room in (
         gemini,
         pooling,
+        moderations,
         transcriptions,
         speech,
         tokenize,

@@ -5,17 +5,21 @@ answer is read. Above: `background_run`. Below: the rooms `middleware` and `pipe
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from smg_core.middleware.base import About
 from smg_core.middleware.said import SaidByModel
 from smg_core.pipeline.answer.answer import StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
-from smg_core.pipeline.answer.transformed_answer import streamed_answer, whole_answer
+from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.transformed_answer import Show, streamed_answer, whole_answer
 from smg_core.plugins.registry import Plugins
 from smg_core.request import GenerationRequest
 from smg_core.serving.answering import with_generations
 from smg_core.wire.base import Decoded, StreamEncoder, WholeEncoder
+
+if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["RunPlugins"]
 
@@ -23,9 +27,12 @@ D = TypeVar("D", bound=Decoded)
 
 
 class RunPlugins:
-    """The plugins of one run. `path` is the route by which the request came."""
+    """The plugins of one run, and the guardrails. `path` is the route by which the request came."""
 
-    def __init__(self, plugins: Plugins, generation: GenerationRequest, path: str) -> None:
+    def __init__(
+        self, plugins: Plugins, generation: GenerationRequest, path: str, guarding: "Guards | None" = None
+    ) -> None:
+        self._guarding = guarding
         caller = generation.caller
         about = About(generation.id, "POST", path, path, caller.tenant, caller.principal, generation.model)
         self._about, self._model = about, generation.model
@@ -44,20 +51,27 @@ class RunPlugins:
         return request
 
     def streamed(
-        self, make_encoder: Callable[[], StreamEncoder], write: Write, high_water: int, keep_alive: StreamKeepAlive
+        self,
+        make_encoder: Callable[[], StreamEncoder],
+        write: Write,
+        high_water: int,
+        keep_alive: StreamKeepAlive,
+        show: Show | None,
     ) -> StreamedAnswer:
-        """A streamed answer whose events the plugins are shown."""
+        """A streamed answer whose events are shown to `show`."""
         return streamed_answer(
-            make_encoder, write, model=self._model, high_water=high_water, show=self._show(), keep_alive=keep_alive
+            make_encoder, write, model=self._model, high_water=high_water, show=show, keep_alive=keep_alive
         )
 
-    def whole(self, make_encoder: Callable[[], WholeEncoder], write: Write) -> WholeAnswer:
-        """An answer that leaves whole whose events the plugins are shown."""
-        return whole_answer(make_encoder, write, model=self._model, show=self._show())
+    def whole(self, make_encoder: Callable[[], WholeEncoder], write: Write, show: Show | None) -> WholeAnswer:
+        """An answer that leaves whole, whose events are shown to `show`."""
+        return whole_answer(make_encoder, write, model=self._model, show=show)
 
-    def _show(self) -> SaidByModel | None:
+    def shows(self, generation: GenerationRequest, trace: Trace) -> Show | None:
+        """Who is shown the events of the answer: the plugins, then guardrails."""
         chain = self._chain
-        return SaidByModel(chain) if chain is not None and chain.sees_said else None
+        said = SaidByModel(chain) if chain is not None and chain.sees_said else None
+        return said if self._guarding is None else self._guarding.answer(generation, trace.report, said)
 
     def close(self) -> None:
         """The run is over."""

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
-from smg_core.errors import Conflict, ModelNotFound, RateLimited, SmgError, StoreFailed
+from smg_core.errors import Conflict, GuardrailBlocked, ModelNotFound, RateLimited, SmgError, StoreFailed
 from smg_core.events import Usage
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
@@ -21,6 +21,7 @@ from smg_core.lease import LedgerEntry, RequestLease
 from smg_core.pipeline.answer.answer import Answer, WholeAnswer
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
+from smg_core.pipeline.answer.transformed_answer import Show
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.flow import Terms
 from smg_core.request import Caller, GenerationRequest
@@ -133,7 +134,8 @@ class BackgroundRun(Generic[D]):
             await pending.fail(error)
             return True
         await self._services.plugins.changed()
-        plugins = RunPlugins(self._services.plugins, decoded.generation, self._api.path)
+        guarding = self._services.live.guarding
+        plugins = RunPlugins(self._services.plugins, decoded.generation, self._api.path, guarding)
         try:
             decoded = await plugins.left_of(decoded)
         except SmgError as error:
@@ -160,7 +162,7 @@ class BackgroundRun(Generic[D]):
         trace.report(
             RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
         )
-        answer = self._answer(decoded, plugins)
+        answer = self._answer(decoded, plugins, plugins.shows(generation, trace))
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         self._enter(generation, trace)
@@ -187,6 +189,8 @@ class BackgroundRun(Generic[D]):
                 await self._pending.put_off()
                 return False
             await self._fail(decoded, answer, error)
+            if isinstance(error, GuardrailBlocked) and error.ends_the_answer:
+                failure = answer.failure
         finally:
             self._used, self._failed = answer.usage, failure or answer.failure
             self._lease.settle(self._used, self._failed)
@@ -232,7 +236,9 @@ class BackgroundRun(Generic[D]):
             self._entry = accounting.entry(self._lease, trace, name, model, request.caller, user, at)
 
     async def _fail(self, decoded: D, answer: Answer, error: SmgError) -> None:
-        """The response ends with an error."""
+        """The response ends with an error, or where a guardrail ends it."""
+        if isinstance(error, GuardrailBlocked) and error.ends_the_answer and await answer.fail(error):
+            return
         if error.status == 503 and error.retry_after is None:
             error.retry_after = self._services.admission.retry_after
         if isinstance(answer, WholeAnswer):
@@ -243,7 +249,7 @@ class BackgroundRun(Generic[D]):
             return
         await answer.fail(error, in_band=True)
 
-    def _answer(self, decoded: D, plugins: RunPlugins) -> Answer:
+    def _answer(self, decoded: D, plugins: RunPlugins, show: Show | None) -> Answer:
         """The side of the answer that would be the client's: everything is kept."""
         services, log, created = self._services, self._pending.log, int(self._pending.found.created_at)
         api = self._api
@@ -276,9 +282,9 @@ class BackgroundRun(Generic[D]):
         if decoded.generation.stream:
             silence = StreamKeepAlive(services.call_later, services.live.config.timeouts.silence_s)
             high_water = services.live.config.limits.response_buffer_bytes
-            answer = plugins.streamed(streamed, write, high_water, silence)
+            answer = plugins.streamed(streamed, write, high_water, silence, show)
         else:
-            answer = plugins.whole(lambda: api.whole(decoded, created), write)
+            answer = plugins.whole(lambda: api.whole(decoded, created), write, show)
         return answer
 
     async def _gathered(self) -> None:

@@ -27,6 +27,7 @@ from smg_core.containers.settings import ContainersConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.extras import needs
+from smg_core.guardrails.settings import GuardrailsConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.file_settings import FilesConfig
 from smg_core.http.proxies.settings import ProxiesConfig
@@ -110,6 +111,7 @@ class Config:
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     queue: QueueConfig = attrs.field(factory=QueueConfig)
     mesh: MeshConfig = attrs.field(factory=MeshConfig)
+    guardrails: GuardrailsConfig = attrs.field(factory=GuardrailsConfig)
     ledger: LedgerConfig = attrs.field(factory=LedgerConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)

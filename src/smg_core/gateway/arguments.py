@@ -6,7 +6,7 @@ Above: `gateway`, `simulated`, `launched`. Below: the roles that an argument may
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
@@ -20,6 +20,9 @@ from smg_core.routing.base import Policy
 from smg_core.serving.spec import ApiSpec
 from smg_core.tools.opening import ToolFunctions
 from smg_core.workers.worker import Board, WorkerSpec
+
+if TYPE_CHECKING:
+    from smg_core.guardrails.records import Guardrail
 
 __all__ = ["GatewayArguments"]
 
@@ -44,3 +47,4 @@ class GatewayArguments(TypedDict, total=False):
     call_later: CallLater | None
     apis: Sequence[ApiSpec]
     tools: ToolFunctions
+    guardrails: "Sequence[Guardrail]"

@@ -33,6 +33,7 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
+from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
 from smg_core.gateway.mesh import meshed
@@ -78,6 +79,7 @@ from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 if TYPE_CHECKING:
     from smg_core.gateway.limits import LimitMemory
+    from smg_core.guardrails.records import Guardrail
 
 __all__ = ["READY_S", "Assembly"]
 
@@ -113,7 +115,7 @@ class Assembly:
     sections auth and oidc. `board` counts requests in flight over several processes, and over `channel` these tell each other
     of changes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are
     given of the world. `apis` are rows of APIs, in place of all that there are. `tools` are Python functions that models may
-    call: requests name them as the server of tools `functions`.
+    call: requests name them as the server of tools `functions`. `guardrails` are asked before those of the settings.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class Assembly:
         call_later: CallLater | None = None,
         apis: Sequence[ApiSpec] | None = None,
         tools: ToolFunctions = (),
+        guardrails: "Sequence[Guardrail]" = (),
     ) -> None:
         settings, rng = config or Config(), rng or random.Random()
         world = _World(
@@ -150,7 +153,7 @@ class Assembly:
         self.apis = tuple(public_apis.ALL if apis is None else apis)
         self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
-        self._given_policy, self._identity = policy, identity
+        self._given_policy, self._identity, self._guardrails = policy, identity, tuple(guardrails)
         self._specs = [*(given_spec(each) for each in workers), *specs_of(settings.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
@@ -340,6 +343,7 @@ class Assembly:
             code=ContainerWork.of(services).code,
         )
         running.tools = await self._stack.enter_async_context(hosted)
+        await self._stack.enter_async_context(guardrails_opened(services, self._guardrails))
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await begin_caching(services, self._stack)
         await self._begin_roster(scratch)

@@ -15,7 +15,7 @@ from smg_core.http.browsers import is_loopback
 
 __all__ = ["CHECKS", "SECRET_FILES", "Facts", "HardeningCheck", "audit"]
 
-SECRET_FILES = ("tls.key", "auth.keys_file", "sealing.keys_file", "workers.tls_key", "workers.file")
+SECRET_FILES = ("tls.key", "auth.keys_file", "sealing.keys_file", "workers.tls_key", "workers.file", "guardrails.file")
 """The settings that name a file with secrets."""
 OTHERS = 0o077
 """The permissions that a file gives to others than its owner."""

@@ -87,6 +87,7 @@ NEEDS_RESTART: Mapping[str, str] = {
         (
             *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "files", "mcp"),
             *("observability", "discovery", "channel", "audit", "traces", "middleware", "vector_stores"),
+            "guardrails",
         ),
         _ONCE,
     ),

@@ -55,6 +55,25 @@ class Accounting:
         """The entry of a request for `model` that began now, or `at` seconds since the epoch."""
         return AccountEntry(self, lease.kind == "batch", trace, api, model, caller, user, at or self._clock.time())
 
+    def beside(
+        self, api: str, caller: Caller, model: str, provider: str, usage: Usage | None, *, failed: bool = False
+    ) -> None:
+        """Take down work that was done for a caller beside its requests, by `provider`, under this `api`."""
+        money = None
+        if usage is not None:
+            price = self.prices.find(model)
+            money = None if price is None else price.cost(usage)
+        account = Account(
+            int(self._clock.time()) // HOUR_S,
+            in_store(caller.tenant),
+            in_store(self.teams.team(caller.tenant, caller.principal)),
+            in_store(caller.principal),
+            model=in_store(model),
+            api=api,
+            provider=provider,
+        )
+        self.ledger.add(account, amounts_of(usage, money, failed=failed))
+
     def served(self, model: str, caller: Caller) -> str:
         """The own name of the model that a name stands for, "" where there is none."""
         return self._name_of(model, caller)

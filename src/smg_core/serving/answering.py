@@ -6,7 +6,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,13 +17,16 @@ from smg_core.pipeline.answer.answer import Answer, StreamedAnswer, WholeAnswer,
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.answer.transformed_answer import streamed_answer, whole_answer
-from smg_core.pipeline.flow.together import StreamedParts, WholeParts
+from smg_core.pipeline.flow.together import ShowPart, StreamedParts, WholeParts
 from smg_core.request import GenerationRequest
 from smg_core.serving.api import Api, Memory
 from smg_core.serving.explain import explanation
 from smg_core.serving.services import Services
 from smg_core.wire.base import Decoded
 from smg_core.wire.explain import explanation_header
+
+if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
 
 __all__ = ["answer_to", "names_of", "not_offered_header", "with_generations"]
 
@@ -91,7 +94,7 @@ def answer_to(
                 exchange.used(streamed.usage)
             await (exchange.write(data, last) if opening is None else exchange.begin(200, opening, data, last))
 
-        streamed = _streamed(exchange, decoded, created, services, api, write, keep_alive)
+        streamed = _streamed(exchange, decoded, created, services, api, write, keep_alive, trace)
         return streamed
 
     async def write_whole(data: bytes, last: bool) -> None:
@@ -106,7 +109,7 @@ def answer_to(
             exchange.used(whole.usage)
         await exchange.respond(200, data, [(b"content-type", whole.content_type.encode("ascii")), *head])
 
-    whole = _whole(exchange, decoded, created, api, write_whole)
+    whole = _whole(exchange, decoded, created, services, api, write_whole, trace)
     return whole
 
 
@@ -159,9 +162,12 @@ def _streamed(
     api: Api[D],
     write: Write,
     keep_alive: StreamKeepAlive,
+    trace: Trace,
 ) -> StreamedAnswer | StreamedParts:
     parts, request = api.parts, decoded.generation
-    show = exchange.shows(request.sampling.n) if exchange.plugged else None
+    show: ShowPart | None = exchange.shows(request.sampling.n) if exchange.plugged else None
+    if services.live.guarding is not None:
+        show = _guarded(services.live.guarding, request, trace, show)
     high_water = services.live.config.limits.response_buffer_bytes
     if parts is None or parts.count(decoded) == 1:
         return streamed_answer(
@@ -185,9 +191,24 @@ def _streamed(
     )
 
 
-def _whole(exchange: Exchange, decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:
+def _guarded(guarding: "Guards", request: GenerationRequest, trace: Trace, before: ShowPart | None) -> ShowPart:
+    """Who is shown the events of each part of an answer: plugins, then guardrails."""
+    return lambda place: guarding.answer(request, trace.report, None if before is None else before(place))
+
+
+def _whole(
+    exchange: Exchange,
+    decoded: D,
+    created: int,
+    services: Services,
+    api: Api[D],
+    write: Write,
+    trace: Trace,
+) -> WholeAnswer | WholeParts:
     parts, model = api.parts, decoded.generation.model
-    show = exchange.shows(decoded.generation.sampling.n) if exchange.plugged else None
+    show: ShowPart | None = exchange.shows(decoded.generation.sampling.n) if exchange.plugged else None
+    if services.live.guarding is not None:
+        show = _guarded(services.live.guarding, decoded.generation, trace, show)
     if parts is None or parts.count(decoded) == 1:
         shown = None if show is None else show(0)
         return whole_answer(lambda: api.whole(decoded, created), write, model=model, show=shown)

@@ -88,10 +88,10 @@ class Api(Generic[D]):
     time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
     answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
     given to `Gateway.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
-    nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
-    `id_header` a further header that names the request, for SDKs that read that alone. `memory` is what an API with history has.
-    `takes_media`: its bodies may be as large as those with media, whatever models are served. `limit_headers`: whose headers say
-    how much is left of limits.
+    nothing has gone out: clients try again less often then; with `answers_blocked` so is that a guardrail holds the request
+    back, which is an answer of such an API and no error. `status` is the HTTP status of an error; `id_header` a further header
+    that names the request, for SDKs that read that alone. `memory` is what an API with history has. `takes_media`: its bodies may
+    be as large as those with media, whatever models are served. `limit_headers`: whose headers say how much is left of limits.
     """
 
     name: str
@@ -103,6 +103,7 @@ class Api(Generic[D]):
     flow: Callable[[D, Terms], Flow[object]] = one_turn
     parts: Parts[D] | None = None
     told_in_stream: tuple[int, ...] = ()
+    answers_blocked: bool = False
     status: Callable[[SmgError], int] = usual_status
     id_header: bytes | None = None
     memory: "Memory[D] | None" = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 import attrs
 from msgspec.structs import replace
 
-from smg_core.errors import ClientGone, Draining, InternalError, SmgError
+from smg_core.errors import ClientGone, Draining, GuardrailBlocked, InternalError, SmgError
 from smg_core.events import NO_USAGE
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import Header
@@ -275,7 +275,7 @@ class Inference(Generic[D]):
                     error.retry_after = services.admission.retry_after
                 if not exchange.gone:
                     await self._tell(exchange, decoded, run.answer, error)
-                return error
+                return run.answer.failure if isinstance(error, GuardrailBlocked) and run.answer.committed else error
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
@@ -326,7 +326,10 @@ class Inference(Generic[D]):
     async def _tell(self, exchange: Exchange, decoded: D, answer: Answer, error: SmgError) -> None:
         """Tell the client of an error: in the stream that it gets, else in place of an answer. An answer of which nothing has
         left, since plugins have refused it, may be over; its client must be told all the same."""
-        in_band = decoded.generation.stream and error.status in self._api.told_in_stream
+        told_in_stream, blocked = self._api.told_in_stream, isinstance(error, GuardrailBlocked)
+        in_band = decoded.generation.stream and (
+            error.status in told_in_stream or (blocked and self._api.answers_blocked)
+        )
         try:
             told = await answer.fail(error, in_band=in_band)
         except SmgError:

@@ -12,6 +12,7 @@ from smg_core.routing.model_choice import ModelChoice
 from smg_core.wire.settings import LimitsConfig
 
 if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
     from smg_core.placement.placing import Placing
     from smg_core.queueing.queues import ModelQueues
     from smg_core.response_cache.caches import ResponseCaches
@@ -25,7 +26,8 @@ class Live:
     """The settings of now and what is made of them; `models` are those that are served, which change too. `limiting` are the
     limits of requests, tokens and money, where there are any; `accounting` makes the entries of the ledger,
     where one is kept; `placement` has the rules by which workers are narrowed by their labels, `queueing` are the queues before
-    the models, where there are some, `caching` keeps answers for equal requests, where the settings say so."""
+    the models, where there are some, `caching` keeps answers for equal requests, where the settings say so, `guarding` are the
+    guardrails, where there are some."""
 
     def __init__(self, config: Config, models: dict[str, ServedModel]) -> None:
         self._models = models
@@ -39,6 +41,7 @@ class Live:
         self.placement: Placing | None = None
         self.queueing: ModelQueues | None = None
         self.caching: ResponseCaches | None = None
+        self.guarding: Guards | None = None
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:

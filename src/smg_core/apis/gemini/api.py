@@ -3,9 +3,8 @@
 import attrs
 
 from smg_core.apis.gemini.decode import GeminiRequest, decode_generate, decode_stream_generate
-from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder
+from smg_core.apis.gemini.encode import GeminiStreamEncoder, GeminiWholeEncoder, blocked_or_error, is_blocked_prompt
 from smg_core.serving.api import Api
-from smg_core.wire.errors import gemini_error
 
 __all__ = ["GENERATE_CONTENT", "STREAM_GENERATE_CONTENT"]
 
@@ -16,7 +15,9 @@ GENERATE_CONTENT: Api[GeminiRequest] = Api(
     decode=decode_generate,
     stream=GeminiStreamEncoder,
     whole=GeminiWholeEncoder,
-    error=gemini_error,
+    error=blocked_or_error,
+    status=lambda error: 200 if is_blocked_prompt(error) else error.status,
+    answers_blocked=True,
 )
 
 STREAM_GENERATE_CONTENT = attrs.evolve(GENERATE_CONTENT, decode=decode_stream_generate)

@@ -24,7 +24,7 @@ import msgspec
 from smg_core.apis.gemini.decode import GeminiRequest
 from smg_core.apis.google.built_in import CODE, Grounding, built_in_parts
 from smg_core.apis.google.mcp import MCP, call_part, response_part
-from smg_core.errors import ClientGone, SmgError
+from smg_core.errors import ClientGone, GuardrailBlocked, SmgError
 from smg_core.events import (
     Annotation,
     Cancelled,
@@ -50,12 +50,12 @@ from smg_core.events import (
     Verbatim,
 )
 from smg_core.json_types import Json, JsonObject
-from smg_core.wire.base import VerbatimStream
+from smg_core.wire.base import Locate, VerbatimStream
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import finite
 
-__all__ = ["GeminiStreamEncoder", "GeminiWholeEncoder", "usage_metadata"]
+__all__ = ["GeminiStreamEncoder", "GeminiWholeEncoder", "blocked_or_error", "is_blocked_prompt", "usage_metadata"]
 
 _REASONS: dict[FinishReason, str] = {
     "stop": "STOP",
@@ -175,6 +175,22 @@ class _Candidate:
         return other
 
 
+_BLOCKED: JsonObject = {"promptFeedback": {"blockReason": "SAFETY"}}
+"""The answer to a prompt that is not answered."""
+
+
+def is_blocked_prompt(error: SmgError) -> bool:
+    """Whether it says that a guardrail holds the prompt back, for which this API has an answer."""
+    return isinstance(error, GuardrailBlocked) and not error.ends_the_answer
+
+
+def blocked_or_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
+    """The body of an error; of a prompt that is held back, the answer that says so."""
+    if is_blocked_prompt(error):
+        return encode_object({**_BLOCKED, "responseId": request_id})
+    return gemini_error(error, request_id, locate)
+
+
 def _object(text: str) -> JsonObject | None:
     """The JSON object that `text` is; None for anything else."""
     try:
@@ -249,7 +265,11 @@ class GeminiStreamEncoder:
                     frames.append(b"]" if self._begun else b"[]")
             case Failed():
                 self._ended = True
-                frames.append(self._frame(gemini_error(event.error, locate=self._request.locate)))
+                if is_blocked_prompt(event.error) and not self._begun:
+                    told = encode_object({**_BLOCKED, **self._names()})
+                else:
+                    told = gemini_error(event.error, locate=self._request.locate)
+                frames.append(self._frame(told))
                 if self._array:
                     frames.append(b"]")
             case Cancelled():

@@ -59,7 +59,8 @@ D = TypeVar("D", bound=PoolDecoded)
 
 @attrs.frozen
 class PoolApi(Generic[D]):
-    """One API. `name` is what logs and metrics call it, `prefix` begins the ids of its requests; `body` makes the answer's."""
+    """One API. `name` is what logs and metrics call it, `prefix` begins the ids of its requests; `body` makes the answer's.
+    `guarded`: guardrails are shown its inputs."""
 
     name: str
     prefix: str
@@ -67,6 +68,7 @@ class PoolApi(Generic[D]):
     body: Callable[[D, PooledVectors], bytes]
     error: ErrorEncoder
     status: Callable[[SmgError], int] = usual_status
+    guarded: bool = True
 
 
 EMBEDDINGS = PoolApi("embeddings", "embd-", decode_embeddings, embeddings_body, openai_error)

@@ -158,6 +158,7 @@ class PoolInference(Generic[D]):
             number_bytes=decoded.number_bytes,
             answer_bytes=services.live.config.limits.answer_bytes,
             api=self._api.name,
+            of_guardrail=not self._api.guarded,
         )
         left = None
         if timeouts.request is not None:

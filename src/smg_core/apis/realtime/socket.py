@@ -117,6 +117,14 @@ class RealtimeSocket:
         name = services.lookup.served_or_refused(model, caller).name
         if not any(facts.realtime for facts in services.registry.kinds(name)):
             return None
+        guarding = services.live.guarding
+        if guarding is not None and (guardrail := guarding.sees(caller, model)):
+            raise InvalidRequest(
+                f"Sessions of this model are its own server's, of which the guardrail '{guardrail}' of this gateway would see "
+                "nothing, so there are none.",
+                param="model",
+                code="unsupported_value",
+            )
         return await open_peer(services, name)
 
     def _secret(self, exchange: WebSocket) -> ClientSecret | None:

@@ -8,9 +8,11 @@ stops where its connection is closed, so `cancel` closes it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
 
 import attrs
+import msgspec
 
 from smg_core.credentials.renewal.signing import SentFields, Signer
 from smg_core.engines.base import EngineFacts, EngineSink, ModelInfo
@@ -158,6 +160,14 @@ class ProviderEngine(Unasked):
             asked = ProviderCall(each.path, each.body)
             found += each.read(await self._told("POST", asked, timeout, self._limits.http_vectors_bytes))
         return found
+
+    async def moderate(self, body: Mapping[str, Any], timeout: float | None = None) -> bytes | None:
+        """The answer to a request for moderations by the model; None where the provider has none, or the model is another."""
+        path = self._wire.vectors.moderations(self._model)
+        if not path:
+            return None
+        asked = ProviderCall(path, msgspec.json.encode({**body, "model": self._model}))
+        return await self._told("POST", asked, timeout, self._limits.http_vectors_bytes)
 
     async def count(self, request: GenerationRequest) -> int | None:
         """The tokens of the prompt of `request` by the provider's own count; None where it counts for nobody."""

@@ -26,6 +26,7 @@ __all__ = ["BedrockVectors", "GeminiVectors", "OpenAiVectors", "PooledQuestion",
 
 T = TypeVar("T")
 _EMBEDS, _SCORES = re.compile(r"embed|(^|[/.-])(bge|e5|gte)-", re.IGNORECASE), re.compile("rerank", re.IGNORECASE)
+_MODERATES = re.compile("moderation", re.IGNORECASE)
 _NONE: frozenset[PoolKind] = frozenset()
 _TITAN, _COHERE = "amazon.titan-embed", "cohere.embed"
 
@@ -54,6 +55,10 @@ class VectorsFormat:
         """What the model does, where it writes no text."""
         return _NONE
 
+    def moderations(self, model: str) -> str:
+        """The path of OpenAI's route of moderations, where the model is one for that; "" where there is none."""
+        return ""
+
     def ask(self, call: PoolCall, model: str) -> list[PooledQuestion]:
         """The requests of `call`, whose vectors are in order. Raises UnsupportedParameter."""
         raise not_for("input", "of this model")
@@ -71,7 +76,12 @@ class OpenAiVectors(VectorsFormat):
         self._api_version = api_version
 
     def pools(self, model: str) -> frozenset[PoolKind]:
+        if self.moderations(model):
+            return frozenset({"classify"})
         return _pools_of(model, scores=self._scores)
+
+    def moderations(self, model: str) -> str:
+        return "/moderations" if self._provider == "openai" and _MODERATES.search(model) else ""
 
     def ask(self, call: PoolCall, model: str) -> list[PooledQuestion]:
         if call.kind == "score":

@@ -28,6 +28,7 @@ from smg_core.hooks import (
     WorkerStateChanged,
 )
 from smg_core.observability.metrics.choices import CHOICES
+from smg_core.observability.metrics.guardrails import GUARDED
 from smg_core.observability.metrics.joining import DISCOVERY
 from smg_core.observability.metrics.kept_answers import KEPT_ANSWERS
 from smg_core.observability.metrics.lost import LOST
@@ -545,6 +546,7 @@ METRICS = (
     *QUEUED,
     *KEPT_ANSWERS,
     *OBJECTIVES_KEPT,
+    *GUARDED,
     *MCP,
     *PLUGINS,
     *LOST,

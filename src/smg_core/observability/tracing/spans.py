@@ -17,6 +17,7 @@ from smg_core.hooks import (
     ExchangeEnded,
     FirstToken,
     FormatViolation,
+    GuardrailAsked,
     Hedged,
     MediaLoaded,
     Migrating,
@@ -42,7 +43,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _FAILED = 500  # the lowest status that is the server's fault
 _NO_FAULT = frozenset({"ok", "abandoned", "outrun", "client_gone", "cancelled"})
 _CALLED = frozenset({AttemptEnded, ToolCalled})
-_OF_A_STAGE = frozenset({Rendered, EncodeDone, MediaLoaded, WorkerPicked}) | _CALLED
+_OF_A_STAGE = frozenset({Rendered, EncodeDone, MediaLoaded, WorkerPicked, GuardrailAsked}) | _CALLED
 """The moments that end a stage."""
 _OF_THE_REQUEST = frozenset({RequestStarted, RequestFinished})
 """The moments that no prompt has of its own."""
@@ -260,6 +261,8 @@ class _Making:
                 self._call(each, parent)
             elif kind is ToolCalled:
                 self._tool(each, parent)
+            elif kind is GuardrailAsked:
+                self._guardrail(each, parent)
             elif kind is not FirstToken:
                 self._note(each, parent, before)
                 delay = each.delay if kind is Retrying else delay
@@ -316,6 +319,11 @@ class _Making:
         error = "" if called.outcome in _NO_FAULT else called.outcome
         name = f"execute_tool {_cut(called.tool)}".rstrip()
         self.span(name, parent, called.at - called.seconds, called.at, attributes, error=error)
+
+    def _guardrail(self, asked: GuardrailAsked, parent: TraceSpan) -> None:
+        told: Attributes = {"smg.guardrail.place": asked.place, "smg.guardrail.outcome": asked.outcome}
+        name, error = f"guardrail {asked.guardrail}", asked.outcome if asked.outcome == "failed" else ""
+        self.span(name, parent, asked.at - asked.seconds, asked.at, told, error=error)
 
     def _event(self, span: TraceSpan, name: str, at: float, attributes: Attributes) -> None:
         span.events = (*span.events, SpanEvent(name, self.ns(at), attributes))

@@ -26,7 +26,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from smg_core.errors import ReadingFailed, SmgError
+from smg_core.errors import GuardrailBlocked, ReadingFailed, SmgError
 from smg_core.events import (
     NO_USAGE,
     NOTHING_EFFECTIVE,
@@ -222,7 +222,10 @@ class Answer:
         that. Returns False if nothing was written; then the caller answers with an HTTP error."""
         if self.state in ("over", "refused"):
             return self.state == "over"
-        self.failure = error
+        if isinstance(error, GuardrailBlocked) and error.ends_the_answer:
+            in_band = True  # no failure: it ends as one that a filter has cut
+        else:
+            self.failure = error
         if self.state == "open" and not in_band:
             self.state = "refused"
             return False

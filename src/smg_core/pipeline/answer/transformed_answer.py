@@ -8,18 +8,28 @@ ends with the refusal. Above: serving.answering, `parted`. Below: `answer`.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, cast, runtime_checkable
 
-from smg_core.errors import InternalError, SmgError
-from smg_core.events import Event, Failed, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
+from smg_core.errors import GuardrailBlocked, InternalError, SmgError
+from smg_core.events import Done, Event, Failed, ReasoningDelta, RefusalDelta, TextDelta, ToolCallDelta
 from smg_core.pipeline.answer.answer import StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.answer.attempt import AnyAttempt
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 
-__all__ = ["Show", "ShownStream", "ShownWhole", "streamed_answer", "whole_answer"]
+__all__ = ["HoldsBack", "Show", "ShownStream", "ShownWhole", "streamed_answer", "whole_answer"]
 
 Show = Callable[[Sequence[Event]], Awaitable[Sequence[Event]]]
 """`await show(events)`: the events that leave in their place. Raises SmgError, which refuses the answer."""
+
+
+@runtime_checkable
+class HoldsBack(Protocol):
+    """Who is shown events and holds some back for a time: calls `wake` to be shown what there is, be it nothing."""
+
+    wake: Callable[[], None] | None
+
+
 _EVENT = 64  # bytes that an event counts as beside its text
 
 
@@ -64,7 +74,7 @@ def whole_answer(
 class ShownStream(StreamedAnswer):
     """A streamed answer of which `show` is shown the events. `unwritten` counts about the bytes that they will be."""
 
-    __slots__ = ("_pending", "_refusal", "_show")
+    __slots__ = ("_due", "_pending", "_refusal", "_show")
     verbatim = ""  # what is shown is told in the gateway's words
 
     def __init__(
@@ -78,6 +88,9 @@ class ShownStream(StreamedAnswer):
         keep_alive: StreamKeepAlive | None = None,
     ) -> None:
         self._show = show
+        self._due = False  # what is held back for a time has been for long enough
+        if isinstance(show, HoldsBack):
+            show.wake = self._come_back
         self._refusal: SmgError | None = None
         self._pending: list[Event] = []
         super().__init__(make_encoder, write, model=model, high_water=high_water, keep_alive=keep_alive)
@@ -102,10 +115,16 @@ class ShownStream(StreamedAnswer):
     async def _show_pending(self) -> None:
         """Show what has come, and encode what is left of it. The answer is committed then, also where all is held back."""
         events, self._pending = self._pending, []
-        if not events or self._refusal is not None:
+        if not (events or self._due) or self._refusal is not None:
             return
+        self._due = False
         try:
             shown = await self._show(events)
+        except GuardrailBlocked as error:  # what may still leave of it does, and its end follows
+            self._refuse(error)
+            with self._encoding():
+                self._put(self._encoder.encode(cast("Sequence[Event]", error.left)))
+            raise
         except SmgError as error:
             self._refuse(error)
             raise
@@ -127,6 +146,18 @@ class ShownStream(StreamedAnswer):
         self._pending.clear()
         self.unwritten = 0
 
+    def _come_back(self) -> None:
+        """Something is held back for long enough: have the request's coroutine show what there is."""
+        if self.state in ("open", "committed") and self._refusal is None:
+            self._due = True
+            self.unwritten = max(1, self.unwritten)
+            self._wake()
+
+    def release(self) -> None:
+        super().release()
+        if isinstance(self._show, HoldsBack):
+            self._show.wake = None  # a reference cycle would keep both in memory
+
     async def _write_out(self, *, last: bool) -> None:
         await self._show_pending()
         if last or any(self._buffer):
@@ -137,7 +168,9 @@ class ShownStream(StreamedAnswer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        if self._refusal is None:
+        if isinstance(self._refusal, GuardrailBlocked):
+            self._put_end(self._opened([*events[:-1], Done()]))
+        elif self._refusal is None:
             self._keep(self._opened(events))
             await self._show_pending()
         elif not isinstance(events[-1], Failed):

@@ -6,7 +6,7 @@ performers. Below: prepare, executor, media.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -48,6 +48,9 @@ from smg_core.request import ClearToolUses, GenerationRequest
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.workers.registry import Registry
 
+if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
+
 __all__ = ["Preparing"]
 
 T = TypeVar("T")
@@ -63,7 +66,8 @@ class Preparing:
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
     `shared_out` returns the model of a request whose name several share; `content` a request with its media, where they are
     passed on to engines that read prompts themselves, and with the texts of its documents, where the engines read none. `noted`
-    returns the request with which to go on after an error, None where it stands."""
+    returns the request with which to go on after an error, None where it stands. `guarding` is shown what goes to the model,
+    whoever has put it there: the client, the history, a tool."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Preparing:
         self._shared_out = shared_out
         self._content = content
         self._noted = noted
+        self.guarding: Guards | None = None
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)
@@ -146,6 +151,8 @@ class Preparing:
         if not plain:
             opened = await self._unsealed(request, model, trace)
             request, dropped = opened.request, opened.dropped
+        if self.guarding is not None:
+            request = await self.guarding.request(request, model.tokenizer, trace.report)
         edits: tuple[EditedContext, ...] = ()
         if request.context_edits:
             request, edits = await self._edited(request, model, salt)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import GuardrailBlocked, InternalError, SmgError
 from smg_core.events import NO_USAGE, Event, Failed, Usage
 from smg_core.pipeline.answer.answer import Answer, Write
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
@@ -25,7 +25,7 @@ from smg_core.wire.base import StreamEncoder, WholeEncoder
 __all__ = ["PartedAnswer", "PerformTogether", "ShowPart", "StreamedParts", "WholeParts"]
 
 
-ShowPart = Callable[[int], Show]
+ShowPart = Callable[[int], Show | None]
 """`show(place)` is who is shown the events of the part at a place."""
 
 
@@ -195,6 +195,8 @@ class PerformTogether:
             try:
                 await self._drive(step.flows[place](part), own)
             except SmgError as error:
+                if isinstance(error, GuardrailBlocked) and error.ends_the_answer and await part.fail(error):
+                    return  # this part ends, and the others go on
                 _relocate(error, f"requests[{place}]")
                 raise
 

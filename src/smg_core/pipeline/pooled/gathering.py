@@ -63,7 +63,8 @@ class Pooled(Struct, frozen=True):
 @attrs.frozen
 class PoolTerms:
     """What bounds one request, and through which API it came. `retries`: how often one input may be tried elsewhere;
-    `number_bytes`: what a number takes in the answer, which is of `answer_bytes` at most."""
+    `number_bytes`: what a number takes in the answer, which is of `answer_bytes` at most; `of_guardrail`: a guardrail asks, which
+    no other one is shown."""
 
     settings: PoolingConfig
     timeouts: Timeouts
@@ -72,6 +73,7 @@ class PoolTerms:
     number_bytes: int
     answer_bytes: int
     api: str = ""
+    of_guardrail: bool = False
 
 
 class PoolItem(Struct, frozen=True):

@@ -35,6 +35,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 
 if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
     from smg_core.placement.placing import Placing
 
 __all__ = ["Pooling", "WakingFor"]
@@ -52,7 +53,8 @@ class WakingFor(Protocol):
 
 class Pooling:
     """Does pooled work with the workers of one gateway. `on_outcome` is told how each call ended. `placement` narrows the workers
-    by their labels first, where there are rules for that; `sleeping` has workers woken where none is awake."""
+    by their labels first, where there are rules for that; `sleeping` has workers woken where none is awake; `guarding` is shown
+    the inputs first."""
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class Pooling:
         self._on_outcome = on_outcome
         self.placement: Placing | None = None
         self.sleeping: WakingFor | None = None
+        self.guarding: Guards | None = None
         self._running: dict[str, set[PoolAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -78,6 +81,8 @@ class Pooling:
         then the input."""
         settings = terms.settings
         check_count(request, settings)
+        if self.guarding is not None and not terms.of_guardrail:
+            request = await self.guarding.pooled(request, model.tokenizer, trace.report)
         if self._registry.any_asleep and self.sleeping is not None:
             await self._woken(request, model, terms.api, self.sleeping)
         if request.kind == "score":

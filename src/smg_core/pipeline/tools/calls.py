@@ -7,9 +7,10 @@ leaves cancels the calls that run. Above: the wiring. Below: the `ToolService`, 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.built_in import FaultCode
 from smg_core.clock import Clock
@@ -36,6 +37,9 @@ from smg_core.pipeline.tools.search import search_answer, search_of
 from smg_core.request import Part, Text
 from smg_core.wire.json_text import encode_object
 
+if TYPE_CHECKING:
+    from smg_core.guardrails.guards import Guards
+
 __all__ = ["Takes", "ToolCalling", "ToolListing"]
 
 Takes = Callable[[str, str], frozenset[str]]
@@ -59,15 +63,18 @@ class ToolListing:
 
 
 class ToolCalling:
-    """The performer of `CallTools`."""
+    """The performer of `CallTools`. `guarding` is shown the arguments of calls before any of them is made."""
 
     def __init__(self, service: ToolService, clock: Clock, settings: McpConfig, takes: Takes) -> None:
         self._service = service
         self._takes = takes
         self._clock = clock
         self._settings = settings
+        self.guarding: Guards | None = None
 
     async def __call__(self, step: CallTools, run: Run) -> Called:
+        if self.guarding is not None:
+            step = await self._guarded(step, self.guarding, run)
         answered = (*step.calls, *step.refused)
         if approvals := [call.approval for call in answered if call.approval is not None]:
             error = await self._service.claim(approvals, step.request_id, step.caller)
@@ -87,6 +94,17 @@ class ToolCalling:
             )
         finally:
             await _ended(tasks)
+
+    @staticmethod
+    async def _guarded(step: CallTools, guarding: "Guards", run: Run) -> CallTools:
+        """The step with the arguments that guardrails have left. Raises GuardrailBlocked and GuardrailFailed."""
+        report = run.trace.report
+        left = [
+            await guarding.arguments(call.arguments, step.caller, step.model, step.request_id, report)
+            for call in step.calls
+        ]
+        calls = [replace(call, arguments=text) for call, text in zip(step.calls, left, strict=True)]
+        return replace(step, calls=tuple(calls))
 
     async def _told(
         self, running: "_Running", task: "asyncio.Task[ToolAnswer]", step: CallTools, run: Run

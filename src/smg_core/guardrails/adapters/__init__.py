@@ -1,0 +1,1 @@
+"""What guardrails ask: a module for each kind of service, and the table of the kinds in `rows`."""

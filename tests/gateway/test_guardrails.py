@@ -1,0 +1,228 @@
+"""Guardrails on every way in and every way out: all APIs, streamed and whole, input, output and arguments, closed and open."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from tests.gateway.conftest import in_process, settled
+from tests.gateway.fleet import Member, fleet
+from tests.gateway.test_said import APIS, events_of
+
+from smg_core.config.config import Config
+from smg_core.guardrails import GuardFindings, GuardQuestion, Guardrail, GuardSpan
+from smg_core.guardrails.settings import GuardrailsConfig
+from smg_core.hooks import GuardrailAsked
+from smg_simulator.answers.replies import Reply
+from smg_simulator.engine.clockwork import Timing
+from smg_simulator.engine.engine import SimulatorConfig
+
+pytestmark = pytest.mark.anyio
+
+BAD = "forbidden"
+SAID = ("Here it is: for", "bid", "den, and more of it.")
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {"what": {"type": "string"}}}},
+}
+
+
+def engine(*replies: Reply, rate: float = 0) -> SimulatorConfig:
+    timing = Timing(decode_rate=rate) if rate else Timing()
+    return SimulatorConfig(replies=replies or (Reply(pieces=SAID),), repeat=True, timing=timing)
+
+
+def looks_for(word: str = BAD) -> Callable[[GuardQuestion], GuardFindings | None]:
+    """A check that finds a word."""
+
+    async def check(question: GuardQuestion) -> GuardFindings | None:
+        return GuardFindings((word,)) if word in question.text else None
+
+    return check  # type: ignore[return-value]
+
+
+def masks(word: str = BAD, label: str = "WORD") -> Callable[[GuardQuestion], GuardFindings]:
+    async def check(question: GuardQuestion) -> GuardFindings:
+        at, spans = question.text.find(word), []
+        while at >= 0:
+            spans.append(GuardSpan(at, at + len(word), label))
+            at = question.text.find(word, at + 1)
+        return GuardFindings(spans=tuple(spans))
+
+    return check  # type: ignore[return-value]
+
+
+def rail(check: Any = None, **said: Any) -> Guardrail:
+    return Guardrail("words", check or looks_for(), **said)
+
+
+async def failing(question: GuardQuestion) -> None:
+    raise RuntimeError(f"a secret: {question.text}")
+
+
+def small(**said: Any) -> Config:
+    return Config(guardrails=GuardrailsConfig(**{"held_chars": 16, "piece_chars": 1, **said}))
+
+
+def with_input(api: str, text: str) -> dict[str, Any]:
+    """The body of an API with this text."""
+    return msgspec.json.decode(msgspec.json.encode(APIS[api][1]).replace(b'"Hi"', msgspec.json.encode(text)))
+
+
+async def asked(house: Any, api: str, text: str, *, stream: bool, **more: Any) -> Any:
+    path, _, streamed, _, _ = APIS[api]
+    fields = {**with_input(api, text), **more}
+    if stream and api != "gemini":
+        fields["stream"] = True
+    return await house.http.post(streamed if stream else path, json=fields)
+
+
+def said_in(api: str, answer: Any, *, stream: bool) -> str:
+    _, _, _, of_whole, of_event = APIS[api]
+    if not stream:
+        return of_whole(answer.json())
+    said = [of_event(each) for each in events_of(answer.content)]
+    return said[-1] if api == "generate" else "".join(said)
+
+
+FILTERED: Mapping[str, str] = {
+    "chat": '"finish_reason":"content_filter"',
+    "completions": '"finish_reason":"content_filter"',
+    "responses": '"incomplete_details":{"reason":"content_filter"}',
+    "messages": '"stop_reason":"refusal"',
+    "gemini": '"finishReason":"SAFETY"',
+    "generate": '"finish_reason"',
+    "interactions": "SAFETY",
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_a_prompt_that_is_held_back_reaches_no_engine_on_any_api(api: str, stream: bool) -> None:
+    async with in_process(engine(), guardrails=[rail(on=("input",))]) as house:
+        answer = await asked(house, api, f"Say what is {BAD}.", stream=stream)
+        await settled(house)
+        passed = await asked(house, api, "Say what is allowed.", stream=stream)
+        requests = len(house.engine.requests)
+
+    if api == "gemini":
+        assert answer.status_code == 200
+        told = events_of(answer.content)[-1] if stream else answer.json()
+        assert told["promptFeedback"] == {"blockReason": "SAFETY"}
+        assert "candidates" not in told
+    else:
+        assert answer.status_code == 400, answer.text
+        assert "guardrail 'words'" in answer.text
+    assert passed.status_code == 200
+    assert requests == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_ends_in_the_form_of_its_api_where_it_is_held_back(api: str, stream: bool) -> None:
+    async with in_process(engine(), config=small(), guardrails=[rail(on=("output",))]) as house:
+        answer = await asked(house, api, "Hi", stream=stream)
+        await settled(house)
+
+    assert answer.status_code == 200, answer.text
+    assert FILTERED[api] in answer.text.replace(": ", ":")
+    assert BAD not in answer.text
+    assert "den," not in answer.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_what_is_masked_never_leaves_in_part(api: str, stream: bool) -> None:
+    guards = [rail(masks(), action="mask")]
+    async with in_process(engine(), config=small(), guardrails=guards) as house:
+        answer = await asked(house, api, f"Hi {BAD}", stream=stream)
+        await settled(house)
+        prompt = house.engine.requests[0]
+
+    assert said_in(api, answer, stream=stream).strip() == "Here it is: <WORD>, and more of it."
+    assert BAD not in answer.text
+    assert BAD not in str(prompt)
+
+
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+@pytest.mark.parametrize("place", ["input", "output"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", APIS)
+async def test_a_guardrail_that_fails_counts_as_it_says(api: str, stream: bool, place: str, on_failure: str) -> None:
+    guards = [rail(failing, on=(place,), on_failure=on_failure)]
+    async with in_process(engine(Reply("All is well.")), config=small(), guardrails=guards) as house:
+        answer = await asked(house, api, "Hi", stream=stream)
+        await settled(house)
+        outcomes = {each.outcome for each in house.observer.of(GuardrailAsked)}
+
+    assert outcomes == {"failed"}
+    assert "secret" not in answer.text
+    if on_failure == "open":
+        assert said_in(api, answer, stream=stream).strip() == "All is well."
+    else:
+        assert "All is well" not in answer.text
+        assert answer.status_code in (503, 529) or stream
+        assert "cannot be asked" in answer.text
+
+
+async def test_a_classifier_and_a_default_model_moderate() -> None:
+    classifier = SimulatorConfig(generation_model=False, pooled="classify", labels=("hate", "OK", "odd"))
+    async with fleet(Member("a", "neutral", classifier), guardrails=[rail()]) as house:
+        one = await house.http.post("/v1/moderations", json={"input": f"This is {BAD}."})
+        two = await house.http.post(
+            "/v1/moderations",
+            json={"model": "sim", "input": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        )
+        picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+        seen = await house.http.post("/v1/moderations", json={"model": "sim", "input": [picture]})
+        none = await house.http.post("/v1/moderations", json={"model": "sim", "input": []})
+        asked = house.observer.of(GuardrailAsked)
+
+    assert one.status_code == 200, one.text
+    (result,) = one.json()["results"]
+    assert {"hate", "odd", "violence/graphic"} <= set(result["categories"])
+    assert "OK" not in result["categories"]
+    assert result["flagged"] == any(result["categories"].values())
+    assert result["category_applied_input_types"]["hate"] == ["text"]
+    assert result["category_applied_input_types"]["violence"] == []
+    assert len(two.json()["results"]) == 1
+    assert seen.status_code == 400
+    assert "'input'" in seen.text
+    assert none.status_code == 400
+    assert asked == []
+
+
+async def test_inputs_of_vectors_are_checked() -> None:
+    async with in_process(SimulatorConfig(generation_model=False), guardrails=[rail(masks(), action="mask")]) as house:
+        masked = await house.http.post("/v1/embeddings", json={"model": "sim", "input": [f"a {BAD}", "b"]})
+        same = await house.http.post("/v1/embeddings", json={"model": "sim", "input": ["a <WORD>"]})
+    async with in_process(SimulatorConfig(generation_model=False), guardrails=[rail()]) as house:
+        held = await house.http.post("/v1/embeddings", json={"model": "sim", "input": [BAD]})
+
+    assert masked.json()["data"][0]["embedding"] == same.json()["data"][0]["embedding"]
+    assert held.status_code == 400
+    assert held.json()["error"]["code"] == "content_filter"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "gemini"])
+async def test_a_call_whose_arguments_are_held_back_is_not_seen(api: str, stream: bool) -> None:
+    said = Reply(text="One moment.", tool_calls=(("look", {"what": "for" + "bidden"}),))
+    async with in_process(engine(said), config=small(), guardrails=[rail(on=("arguments",))]) as house:
+        answer = await asked(house, api, "Hi", stream=stream, **TOOLS[api])
+        await settled(house)
+
+    assert answer.status_code == 200, answer.text
+    assert FILTERED[api] in answer.text.replace(": ", ":")
+    assert BAD not in answer.text
+    assert not any(each in answer.text for each in ('"arguments":', '"functionCall"', '"tool_use"'))
+    assert "One moment." in said_in(api, answer, stream=stream)
+
+
+SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+TOOLS: dict[str, dict[str, Any]] = {
+    "chat": {"tools": [TOOL]},
+    "responses": {"tools": [{"type": "function", "name": "look", "parameters": SCHEMA}]},
+    "messages": {"tools": [{"name": "look", "input_schema": SCHEMA}]},
+    "gemini": {"tools": [{"functionDeclarations": [{"name": "look", "parameters": SCHEMA}]}]},
+}
