@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.config.config import Config, Resolved, describe, to_yaml
 from smg_core.extras import MissingPackage, missing, with_install_line
-from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
+from smg_core.settings import ConfigError, Setting, closest, nearest
 from smg_core.simulator_package import require_simulator
 from smg_core.version import SDK_VERSION
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
-_TIMEOUT = number_flag(float, 0.001, 86400)
-_FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
-_KEY = "SMG_API_KEY"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 FILES = (
     "sealing.keys_file",
@@ -114,33 +111,6 @@ def _audit(args: argparse.Namespace) -> int:
         for fault in finding.faults:
             print(f"      {fault}")
     return 1 if any(finding.faults for finding in findings) else 0
-
-
-def _setup(args: argparse.Namespace) -> int:
-    import httpx
-    import msgspec
-
-    from smg_core.commands.admin import bearer_of
-    from smg_core.commands.client_setup import PROGRAMS, choose_model, served_models
-
-    url, headers = args.url.rstrip("/"), bearer_of(os.environ.get(_KEY, ""), _KEY)
-    try:
-        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=args.timeout, follow_redirects=True)
-        answer.raise_for_status()
-        served = served_models(msgspec.json.decode(answer.content))
-    except httpx.HTTPStatusError as error:
-        wants = f"; give its API key in {_KEY}" if error.response.status_code in _FOR_KEYS else ""
-        print(f"smg-gateway: {url} does not say which models it serves: {error}{wants}", file=sys.stderr)
-        return 1
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        print(f"smg-gateway: {url} does not say which models it serves: {error}", file=sys.stderr)
-        return 1
-    try:
-        model = choose_model(served, args.model)
-    except ValueError as error:
-        raise ConfigError(f"setup: {error}") from None
-    print(PROGRAMS[args.program](url, model, _KEY if headers else ""), end="")
-    return 0
 
 
 def _mcp(args: argparse.Namespace) -> int:
@@ -232,7 +202,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
     _config_flags(config)
-    _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
+    _setup_flags(
+        commands.add_parser(
+            "setup", help="tell a program, such as Claude Code or Codex, to use a gateway", allow_abbrev=False
+        )
+    )
     simulated("conform", "check that a server's answers are what clients of its APIs rely on")
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     text = "say of each security default whether a configuration keeps it"
@@ -357,20 +331,9 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _setup_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.commands.client_setup import PROGRAMS
+    from smg_core.commands.setup import setup_flags
 
-    parser.set_defaults(run=_setup)
-    parser.add_argument("program", choices=sorted(PROGRAMS), help="the program that is to use the gateway")
-    parser.add_argument(
-        "--url", default="http://127.0.0.1:8000", help="where the gateway listens (default: %(default)s)"
-    )
-    parser.add_argument("--model", help="which of the gateway's models (default: the only one)")
-    parser.add_argument(
-        "--timeout",
-        type=_TIMEOUT,
-        default=10,
-        help="seconds that the gateway may take (default: %(default)s)",
-    )
+    setup_flags(parser)
 
 
 def _mcp_flags(parser: argparse.ArgumentParser) -> None:
