@@ -8,17 +8,16 @@ nothing. Below: config, settings.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.config.config import Config, Resolved, describe, to_yaml
 from smg_core.extras import MissingPackage, missing, with_install_line
-from smg_core.settings import ConfigError, Setting, closest, nearest
+from smg_core.settings import ConfigError, closest, nearest
 from smg_core.simulator_package import require_simulator
 from smg_core.version import SDK_VERSION
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 FILES = (
     "sealing.keys_file",
@@ -155,13 +155,23 @@ def _source(args: argparse.Namespace) -> "ConfigSource":
 def _check_paths(config: Config) -> None:
     """Raise ConfigError when a setting names a file or folder that does not exist, before the first engine joins."""
     problems = [
-        f"{path}: there is no {what} {place}"
+        f"{path}: there is no {what} {place}{_of_a_hub(str(place)) if path == 'tokenizer.path' else ''}"
         for paths, what, there in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir))
         for path in paths
         if (place := config.get(path)) and not there(Path(str(place)).expanduser())
     ]
     if problems:
         raise ConfigError(*problems)
+
+
+def _of_a_hub(place: str) -> str:
+    """What is taken in place of the name of a model in a hub, for the end of a sentence; nothing for another name."""
+    if not _HUB_ID.fullmatch(place):
+        return ""
+    return (
+        f"; names of a hub are not looked up: give the folder that `hf download {place}` prints, or leave the flag out for an "
+        "engine that sends its own over gRPC, as vLLM and SGLang do"
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- the flags
@@ -193,14 +203,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
-    _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
+    _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False, add_help=False))
     simulated = partial(_simulator_command, commands, arguments)
     simulated("simulate", "run an engine without a model")
     simulated("simulate-fleet", "compare routing policies over a trace, without engines")
     simulated("faults", "let a simulated engine go wrong")
     simulated("demo", "see one answer come, without GPU or model")
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
-    config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
+    text = "print the configuration that results"
+    config = commands.add_parser("config", help=text, usage=usage, allow_abbrev=False, add_help=False)
     _config_flags(config)
     _setup_flags(
         commands.add_parser(
@@ -210,7 +221,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     simulated("conform", "check that a server's answers are what clients of its APIs rely on")
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     text = "say of each security default whether a configuration keeps it"
-    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
+    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False, add_help=False))
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
     _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
     _admin_commands(commands)
@@ -358,29 +369,19 @@ def _mcp_flags(parser: argparse.ArgumentParser) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every setting. Values stay text: `config` reads them, so that its errors are the same as for a file."""
+    from smg_core.commands.settings_help import add_help
+
+    add_help(parser)
     parser.add_argument("--config", dest="file", metavar="FILE", help="settings as YAML, JSON or TOML (or SMG_CONFIG)")
-    for section, settings in groupby(describe(), key=attrgetter("section")):
-        group = parser.add_argument_group(section)
-        for setting in settings:
-            if setting.kind == "boolean":
-                group.add_argument(
-                    setting.flag,
-                    action=argparse.BooleanOptionalAction,
-                    dest=setting.path,
-                    default=argparse.SUPPRESS,
-                    help=_help(setting),
-                )
-            else:
-                group.add_argument(
-                    setting.flag,
-                    action="append" if setting.repeated else "store",
-                    dest=setting.path,
-                    default=argparse.SUPPRESS,
-                    metavar="{" + ",".join(setting.choices) + "}" if setting.choices else setting.kind.upper(),
-                    help=_help(setting),
-                )
-
-
-def _help(setting: Setting) -> str:
-    default = "" if setting.default in (None, ()) else f" (default: {setting.default})"
-    return f"{setting.text}{default}".replace("%", "%%")
+    for setting in describe():
+        if setting.kind == "boolean":
+            parser.add_argument(
+                setting.flag, action=argparse.BooleanOptionalAction, dest=setting.path, default=argparse.SUPPRESS
+            )
+        else:
+            parser.add_argument(
+                setting.flag,
+                action="append" if setting.repeated else "store",
+                dest=setting.path,
+                default=argparse.SUPPRESS,
+            )

@@ -87,7 +87,7 @@ def test_what_is_put_into_json_with_comments_is_there_and_no_other_line_is_touch
     text = json.dumps(said, indent=2, ensure_ascii=False).replace("{}", "{\n}") + "\n"
     text = (
         "".join(
-            [f"{line}\n// {each}\n" for line, each in zip(text.splitlines(), comments * 9, strict=False)][:-1] + ["}\n"]
+            [*[f"{line}\n// {each}\n" for line, each in zip(text.splitlines(), comments * 9, strict=False)][:-1], "}\n"]
         )
         if said
         else text
@@ -169,9 +169,15 @@ def test_comments_and_order_of_each_form_stay() -> None:
     for form, text, puts, after in (
         (
             "toml",
-            '# mine\nmodel = "gpt" # old\napproval = """a\n[no]\n"""\n\n[model_providers.smg] # ours\nbase = 1\n\n# theirs\n[x]\ny = [1, # one\n 2]\n',
+            (
+                '# mine\nmodel = "gpt" # old\napproval = """a\n[no]\n"""\n\n'
+                "[model_providers.smg] # ours\nbase = 1\n\n# theirs\n[x]\ny = [1, # one\n 2]\n"
+            ),
             [Put(("model",), "sim"), Put(("provider",), "smg"), Put(("model_providers", "smg"), {"a": True})],
-            '# mine\nmodel = "sim" # old\napproval = """a\n[no]\n"""\nprovider = "smg"\n\n[model_providers.smg]\na = true\n\n# theirs\n[x]\ny = [1, # one\n 2]\n',
+            (
+                '# mine\nmodel = "sim" # old\napproval = """a\n[no]\n"""\nprovider = "smg"\n\n'
+                "[model_providers.smg]\na = true\n\n# theirs\n[x]\ny = [1, # one\n 2]\n"
+            ),
         ),
         (
             "json",
@@ -233,4 +239,3 @@ def test_no_text_makes_another_error(text: str, form: str) -> None:
         changed(text, form, [Put(("A",), "x"), Put(("B",), "y")])
     except (TextRefused, ChangeRefused):
         return
-

@@ -102,7 +102,7 @@ def _asked(args: argparse.Namespace) -> ServedGateway:
         with httpx.Client(headers=headers, timeout=args.timeout, follow_redirects=True) as client:
             answer = client.get(f"{url}/v1/models").raise_for_status()
             model = _chosen(served_models(msgspec.json.decode(answer.content)), args.model)
-            _check(client, url, args.program, model)
+            _check(client, url, args.program)
             sockets = args.program != "codex" or _takes_sockets(client, f"{url}/v1/responses")
     except httpx.HTTPStatusError as error:
         wants = f"; give its API key in {_KEY}" if error.response.status_code in _FOR_KEYS else ""
@@ -121,16 +121,11 @@ def _chosen(served: list[ListedModel], name: str | None) -> ListedModel:
         raise ConfigError(f"setup: {error}") from None
 
 
-def _check(client: "httpx.Client", url: str, name: str, model: ListedModel) -> None:
-    """Raise _NoAnswer where the gateway says that it has no such API, or that the model writes no text. One that describes
-    nothing, or another program in its place, may have both."""
-    described = _json(client, f"{url}/openapi.json")
-    paths, wanted = described.get("paths"), PROGRAMS[name].path
+def _check(client: "httpx.Client", url: str, name: str) -> None:
+    """Raise _NoAnswer where the gateway says that it has no such API. One that describes none may have it."""
+    paths, wanted = _json(client, f"{url}/openapi.json").get("paths"), PROGRAMS[name].path
     if isinstance(paths, dict) and not any(str(each).startswith(wanted) for each in paths):
         raise _NoAnswer(f"{name} asks {wanted}, which {url} does not have")
-    does = _json(client, f"{url}/v1beta/models/{model.name}").get("supportedGenerationMethods")
-    if isinstance(does, list) and "generateContent" not in does:
-        raise _NoAnswer(f"{model.name} writes no text: it is a model for {', '.join(map(str, does)) or 'other things'}")
 
 
 def _json(client: "httpx.Client", url: str) -> dict[str, object]:
