@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 CLIENT = "@google/gemini-cli"
 READ_NOTE = ("run_shell_command", {"command": "cat note.txt"})
-OWN = '{\n  // mine\n  "ui": {"theme": "Dark"},\n  "privacy": {"usageStatisticsEnabled": false},\n}\n'
+OWN = '{\n  // mine\n  "ui": {"theme": "Dark"},\n  "privacy": {"usageStatisticsEnabled": false}\n}\n'
 
 Saw = Callable[[str, object], None]
 
