@@ -12,9 +12,9 @@ from smg_config_files.env_changes import put_variable, read_variables
 from smg_config_files.json_changes import put_member, read_commented
 from smg_config_files.text import TextRefused, read_yaml
 from smg_config_files.toml_changes import put_setting, read_toml
-from smg_config_files.yaml_changes import Item, put_entry
+from smg_config_files.yaml_changes import ListItem, put_entry
 
-__all__ = ["ChangeRefused", "Item", "Put", "changed"]
+__all__ = ["ChangeRefused", "ListItem", "Put", "with_changes"]
 
 
 class ChangeRefused(ValueError):
@@ -23,10 +23,10 @@ class ChangeRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The value that is to stand at `path`, in place of what stands there; with `default` that stays. A path ends with an `Item`
-    where the value is one of a list (in YAML alone)."""
+    """The value that is to stand at `path`, in place of what stands there; with `default` that stays. A path ends with a
+    `ListItem` where the value is one of a list (in YAML alone)."""
 
-    path: tuple[str | Item, ...]
+    path: tuple[str | ListItem, ...]
     value: Any
     default: bool = False
 
@@ -39,7 +39,7 @@ _FORMS: Mapping[str, tuple[Callable[[str], Any], Callable[[str, Any, Any], str]]
 }
 
 
-def changed(text: str, form: str, puts: Sequence[Put]) -> str:
+def with_changes(text: str, form: str, puts: Sequence[Put]) -> str:
     """`text` with all changes made. `form` is env, json, toml or yaml. Raises TextRefused for a text that is none of it, and
     ChangeRefused; ModuleNotFoundError where PyYAML is not installed."""
     read, put = _FORMS[form]
@@ -49,7 +49,7 @@ def changed(text: str, form: str, puts: Sequence[Put]) -> str:
         wanted = _applied(before, each)
         if text and (before == wanted or (each.default and each.path[0] in (before or {}))):
             continue
-        name = ".".join(part.value if isinstance(part, Item) else part for part in each.path)
+        name = ".".join(part.value if isinstance(part, ListItem) else part for part in each.path)
         try:
             after = put(text, each.path, each.value)
             said = read(after)
@@ -67,10 +67,10 @@ def _applied(said: Any, put: Put) -> Any:
         raise TextRefused("these are no settings", "these are no settings")
     root = at = dict(said or {})
     *outer, last = put.path
-    listed = str(outer.pop()) if isinstance(last, Item) else ""
+    listed = str(outer.pop()) if isinstance(last, ListItem) else ""
     for part in map(str, outer):
         at[part] = at = dict(_of_kind(at.get(part), Mapping, part) or {})
-    if isinstance(last, Item):
+    if isinstance(last, ListItem):
         at[listed] = _with_item(_of_kind(at.get(listed), list, listed) or [], last, put.value)
     else:
         at[last] = put.value
@@ -83,7 +83,7 @@ def _of_kind(said: Any, kind: type, name: str) -> Any:
     raise ChangeRefused(f"{name} is something else in this file")
 
 
-def _with_item(items: list[Any], item: Item, value: Any) -> list[Any]:
+def _with_item(items: list[Any], item: ListItem, value: Any) -> list[Any]:
     places = [at for at, each in enumerate(items) if item.is_in(each)]
     if len(places) > 1:
         raise ChangeRefused(f"two entries have the {item.key} {item.value}")

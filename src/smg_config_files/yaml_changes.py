@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Item", "put_entry"]
+__all__ = ["ListItem", "put_entry"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     """The item of a list whose `key` has this value."""
 
     key: str
@@ -44,7 +44,7 @@ def put_entry(text: str, path: Sequence[Any], value: Any) -> str:
     return _put_item(text, node, rest[0], value)
 
 
-def _put_item(text: str, node: Any, item: Item, value: Mapping[str, Any]) -> str:
+def _put_item(text: str, node: Any, item: ListItem, value: Mapping[str, Any]) -> str:
     items = node.value if isinstance(node.value, list) else []
     empty = not items and (node.start_mark.index == node.end_mark.index or node.flow_style)
     if empty:
@@ -62,7 +62,7 @@ def _put_item(text: str, node: Any, item: Item, value: Mapping[str, Any]) -> str
     return _behind(text, _end(text, items[-1]), _block([value], column))
 
 
-def _named(node: Any, item: Item) -> bool:
+def _named(node: Any, item: ListItem) -> bool:
     """Whether a node is the item."""
     return node.id == "mapping" and any(key.value == item.key and said.value == item.value for key, said in node.value)
 

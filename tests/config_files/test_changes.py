@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_config_files.changes import ChangeRefused, Item, Put, changed
+from smg_config_files.changes import ChangeRefused, ListItem, Put, with_changes
 from smg_config_files.json_changes import read_commented
 from smg_config_files.text import TextRefused, read_yaml
 from smg_config_files.toml_changes import read_toml
@@ -72,12 +72,12 @@ def test_what_is_put_into_toml_is_there_and_no_other_line_is_touched(
     text = commented(as_toml(said), comments, "#")
     table = {"url": "http://gpu/v1", "odd": value}
 
-    after = changed(text, "toml", [Put(("Model",), value), Put(("Providers", "smg"), table)])
+    after = with_changes(text, "toml", [Put(("Model",), value), Put(("Providers", "smg"), table)])
 
     assert read_toml(after) == {**said, "Model": value, "Providers": {"smg": table}}
     assert kept(text, after)
-    assert changed(after, "toml", [Put(("Model",), value), Put(("Providers", "smg"), table)]) == after
-    assert changed(after, "toml", [Put(("Model",), "x"), Put(("Model",), value)]) == after
+    assert with_changes(after, "toml", [Put(("Model",), value), Put(("Providers", "smg"), table)]) == after
+    assert with_changes(after, "toml", [Put(("Model",), "x"), Put(("Model",), value)]) == after
 
 
 @given(SETTINGS, COMMENTS, TREES)
@@ -96,11 +96,11 @@ def test_what_is_put_into_json_with_comments_is_there_and_no_other_line_is_touch
     if read_or_none(text) != said:
         return
 
-    after = changed(text, "json", puts)
+    after = with_changes(text, "json", puts)
 
     assert read_commented(after) == {**said, "Model": value, "Env": {"URL": "http://gpu", "KEY": "none"}}
     assert kept(text, after)
-    assert changed(after, "json", puts) == after
+    assert with_changes(after, "json", puts) == after
 
 
 def read_or_none(text: str) -> Any:
@@ -114,7 +114,7 @@ def read_or_none(text: str) -> Any:
 def test_json_in_one_line_is_changed_too(said: dict[str, Any], spaced: bool, value: Any) -> None:
     text = json.dumps(said, separators=None if spaced else (",", ":"))
 
-    after = changed(text, "json", [Put(("Model", "name"), value)])
+    after = with_changes(text, "json", [Put(("Model", "name"), value)])
 
     assert read_commented(after) == {**said, "Model": {"name": value}}
 
@@ -132,16 +132,16 @@ def test_what_is_put_into_yaml_is_there_and_no_other_line_is_touched(
     commented_text = "".join(lines)
     text = commented_text if yaml_or_none(commented_text) == (written or None) else text
     item = {"name": "smg", "model": value, "roles": ["chat", "edit"], "options": {"length": 5}}
-    puts = [Put(("Key",), value), Put(("Models", Item("name", "smg")), item)]
+    puts = [Put(("Key",), value), Put(("Models", ListItem("name", "smg")), item)]
 
-    after = changed(text, "yaml", puts)
+    after = with_changes(text, "yaml", puts)
 
     assert read_yaml(after) == {**said, "Key": value, "Models": [*items, item]}
     assert kept(text, after)
-    assert changed(after, "yaml", puts) == after
-    other = [Put(("Models", Item("name", "smg")), {"name": "smg"}), puts[1]]
-    assert read_yaml(changed(after, "yaml", other)) == read_yaml(after)
-    assert kept(text, changed(after, "yaml", other))
+    assert with_changes(after, "yaml", puts) == after
+    other = [Put(("Models", ListItem("name", "smg")), {"name": "smg"}), puts[1]]
+    assert read_yaml(with_changes(after, "yaml", other)) == read_yaml(after)
+    assert kept(text, with_changes(after, "yaml", other))
 
 
 def yaml_or_none(text: str) -> Any:
@@ -159,10 +159,10 @@ def yaml_or_none(text: str) -> Any:
 def test_a_variable_is_put_into_its_line_or_behind_all(said: dict[str, str], comments: list[str], value: str) -> None:
     text = commented("".join(f'{name}="{each}"\n' for name, each in said.items()), comments, "#")
 
-    after = changed(text, "env", [Put(("Z",), value)])
+    after = with_changes(text, "env", [Put(("Z",), value)])
 
     assert kept(text, after)
-    assert changed(changed(after, "env", [Put(("Z",), "other")]), "env", [Put(("Z",), value)]) == after
+    assert with_changes(with_changes(after, "env", [Put(("Z",), "other")]), "env", [Put(("Z",), value)]) == after
 
 
 def test_comments_and_order_of_each_form_stay() -> None:
@@ -188,7 +188,7 @@ def test_comments_and_order_of_each_form_stay() -> None:
         (
             "yaml",
             "name: mine # me\nmodels:\n- name: a\n  note: |\n    text\n\n# between\nrules: []\n",
-            [Put(("models", Item("name", "smg")), {"name": "smg", "roles": ["chat"]}), Put(("name",), "x")],
+            [Put(("models", ListItem("name", "smg")), {"name": "smg", "roles": ["chat"]}), Put(("name",), "x")],
             'name: "x" # me\nmodels:\n- name: a\n  note: |\n    text\n- name: "smg"\n  roles: ["chat"]\n\n# between\nrules: []\n',
         ),
         (
@@ -198,7 +198,7 @@ def test_comments_and_order_of_each_form_stay() -> None:
             '# mine\r\nA="x y"\r\nB=2\r\nC=3\r\n',
         ),
     ):
-        said = changed(text, form, puts)
+        said = with_changes(text, form, puts)
         assert said == after if form != "json" else read_commented(said) == read_commented(after), form
 
 
@@ -214,14 +214,14 @@ def test_comments_and_order_of_each_form_stay() -> None:
         ("toml", "model_providers = 1\n", Put(("model_providers", "smg"), {"a": 2})),
         ("json", '{"env": []}', Put(("env", "URL"), "u")),
         ("yaml", "{a: 1}\n", Put(("b",), "u")),
-        ("yaml", "models: [{name: a}]\n", Put(("models", Item("name", "smg")), {"name": "smg"})),
+        ("yaml", "models: [{name: a}]\n", Put(("models", ListItem("name", "smg")), {"name": "smg"})),
         ("yaml", "models: &m [1]\nother: *m\n", Put(("models",), "x")),
-        ("yaml", "models:\n- name: smg\n- name: smg\n", Put(("models", Item("name", "smg")), {"name": "smg"})),
+        ("yaml", "models:\n- name: smg\n- name: smg\n", Put(("models", ListItem("name", "smg")), {"name": "smg"})),
     ],
 )
 def test_what_cannot_be_put_without_changing_what_is_there_is_refused_by_name(form: str, text: str, put: Put) -> None:
     with pytest.raises(ChangeRefused, match=r"model_providers|env|b |models|two entries"):
-        changed(text, form, [put])
+        with_changes(text, form, [put])
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def test_what_cannot_be_put_without_changing_what_is_there_is_refused_by_name(fo
 )
 def test_a_text_that_is_not_of_its_form_is_refused(form: str, text: str) -> None:
     with pytest.raises(TextRefused):
-        changed(text, form, [Put(("b",), 1)])
+        with_changes(text, form, [Put(("b",), 1)])
 
 
 @given(st.text(max_size=60), st.sampled_from(["toml", "json", "yaml", "env"]))
 def test_no_text_makes_another_error(text: str, form: str) -> None:
     try:
-        changed(text, form, [Put(("A",), "x"), Put(("B",), "y")])
+        with_changes(text, form, [Put(("A",), "x"), Put(("B",), "y")])
     except (TextRefused, ChangeRefused):
         return

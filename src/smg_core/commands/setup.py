@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from smg_config_files.changes import ChangeRefused, changed
+from smg_config_files.changes import ChangeRefused, with_changes
 from smg_config_files.text import TextRefused
 from smg_core.commands.admin import bearer_of
 from smg_core.commands.setup_programs import (
@@ -160,7 +160,7 @@ def _write(setup: Setup, environ: Mapping[str, str], home: Path) -> None:
         place = _place(file, environ, home)
         before = _text(place)
         try:
-            made.append((place, before, changed(before, file.form, file.puts)))
+            made.append((place, before, with_changes(before, file.form, file.puts)))
         except (ChangeRefused, TextRefused) as error:
             raise ChangeRefused(f"{place}: {error}") from None
     for place, before, after in made:

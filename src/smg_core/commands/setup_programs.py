@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from smg_config_files.changes import Item, Put, changed
+from smg_config_files.changes import ListItem, Put, with_changes
 from smg_core.json_types import Json, JsonObject
 
 __all__ = [
@@ -134,7 +134,7 @@ def printed(setup: Setup) -> str:
     parts = list[str]()
     for file in setup.files if not setup.exports else ():
         mark, where = "//" if file.form == "json" else "#", "/".join(filter(None, ("~", file.folder, file.name)))
-        parts.append(f"{mark} {where}\n{changed('', file.form, file.puts)}")
+        parts.append(f"{mark} {where}\n{with_changes('', file.form, file.puts)}")
     told = {**setup.exports, **setup.variables}
     if told:
         parts.append(
@@ -258,7 +258,7 @@ def _continue(gateway: ServedGateway) -> Setup:
         Put(("name",), "smg", default=True),
         Put(("version",), "1.0.0", default=True),
         Put(("schema",), "v1", default=True),
-        Put(("models", Item("name", "smg")), entry),
+        Put(("models", ListItem("name", "smg")), entry),
     )
     return Setup((SetupFile("config.yaml", "yaml", puts, "CONTINUE_GLOBAL_DIR", ".continue"),))
 
