@@ -14,7 +14,7 @@ from smg_config_files.text import TextRefused, read_yaml
 from smg_config_files.toml_changes import put_setting, read_toml
 from smg_config_files.yaml_changes import ListItem, put_entry
 
-__all__ = ["ChangeRefused", "ListItem", "Put", "with_changes"]
+__all__ = ["ChangeRefused", "Put", "with_changes"]
 
 
 class ChangeRefused(ValueError):

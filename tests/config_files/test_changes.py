@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_config_files.changes import ChangeRefused, ListItem, Put, with_changes
+from smg_config_files.changes import ChangeRefused, Put, with_changes
 from smg_config_files.json_changes import read_commented
 from smg_config_files.text import TextRefused, read_yaml
 from smg_config_files.toml_changes import read_toml
+from smg_config_files.yaml_changes import ListItem
 
 NAMES = st.text("abcdef-_", min_size=1, max_size=6)
 TEXTS = st.text(

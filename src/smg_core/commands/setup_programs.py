@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from smg_config_files.changes import ListItem, Put, with_changes
+from smg_config_files.changes import Put, with_changes
+from smg_config_files.yaml_changes import ListItem
 from smg_core.json_types import Json, JsonObject
 
 __all__ = [
