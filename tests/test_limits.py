@@ -725,6 +725,11 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"server.proxy_header.{name}" for name in ("FIXED", "LOCAL", "LONGEST_LINE", "PROXIED")), FORMAT),
     "http.forwarded.ELEMENT": COST,
     "commands.admin.HTTP_ERRORS": FORMAT,
+    "commands.setup._SWITCHING": FORMAT,
+    "commands.setup._MOST_BYTES": "far above what a program's own settings have; what is beyond it is another file",
+    **dict.fromkeys((f"commands.setup_programs.{name}" for name in ("_LONG", "_MOST_OUTPUT", "_ANSWER")), TOLD),
+    **dict.fromkeys((f"commands.settings_help.{name}" for name in ("_LEFT", "_WIDEST")), SHOWN),
+    "commands.tables._MOST_COLUMNS": SHOWN,
     **dict.fromkeys((f"commands.admin.{name}" for name in ("_LAST_DATE", "_MOST", "_YEAR_S")), TYPED),
     "top.command.MOST_ROWS": TYPED,
     "top.command.LONGEST_INTERVAL": ASKED,
@@ -978,7 +983,7 @@ CONSTANTS |= {
     "pipeline.tools.built_in._QUERY": FORMAT,
     "sources._QUOTED": FORMAT,
     "tools.built_ins._MOST_RESULTS": FORMAT,
-    "tools.built_ins._RESULTS": "results of a server of tools that says nothing of their number; the operator's row of a service does",
+    "tools.built_ins._RESULTS": "of a server that says nothing of their number; the operator's row of a service does",
     "tools.domains._IN_QUERY": "domains that a query names; what is found is held to all",
     "tools.file_search._RESULTS": FORMAT,
     "tools.web_results._AGE": SHOWN,
@@ -1074,6 +1079,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.pixels.kernel_text: LOOPS
     """,
     READING: """
+        smg_config_files.json_changes: _DEEPEST
         smg_config_files.text: _DEEPEST _MOST_NODES
         smg_parsers.pieces.base: BEHIND_LIMIT LOOKAHEAD NAME_LIMIT
         smg_parsers.grammars.fenced: _LIMIT

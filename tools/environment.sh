@@ -53,7 +53,25 @@ else
     "$python" -m venv --clear "$venv"
 fi
 
-echo "installing smg-sdk[$extra] into $venv" >&2
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e ".[$extra]" >&2 ||
+# On a terminal the line counts the seconds; elsewhere it is written once.
+what="installing smg-sdk[$extra] into $venv"
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+begun=$(date +%s)
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -e ".[$extra]" >"$said" 2>&1 &
+pip=$!
+trap 'kill "$pip" 2>/dev/null; exit 130' INT TERM
+if [ -t 2 ]; then
+    while kill -0 "$pip" 2>/dev/null; do
+        printf '\r%s: %s s' "$what" "$(($(date +%s) - begun))" >&2
+        sleep 1
+    done
+    echo >&2
+else
+    echo "$what" >&2
+fi
+if ! wait "$pip"; then
+    cat "$said" >&2
     stop "pip could not install smg-sdk[$extra]; its reason stands above."
+fi
 touch "$stamp"

@@ -8,17 +8,16 @@ nothing. Below: config, settings.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.config.config import Config, Resolved, describe, in_python_alone, to_yaml
 from smg_core.extras import MissingPackage, missing, with_install_line
-from smg_core.settings import ConfigError, Setting, closest, nearest, number_flag
+from smg_core.settings import ConfigError, closest, nearest
 from smg_core.simulator_package import require_simulator
 from smg_core.version import SDK_VERSION
 
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
-_TIMEOUT = number_flag(float, 0.001, 86400)
-_FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
-_KEY = "SMG_API_KEY"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 FILES = (
     "sealing.keys_file",
@@ -116,33 +113,6 @@ def _audit(args: argparse.Namespace) -> int:
     return 1 if any(finding.faults for finding in findings) else 0
 
 
-def _setup(args: argparse.Namespace) -> int:
-    import httpx
-    import msgspec
-
-    from smg_core.commands.admin import bearer_of
-    from smg_core.commands.client_setup import PROGRAMS, choose_model, served_models
-
-    url, headers = args.url.rstrip("/"), bearer_of(os.environ.get(_KEY, ""), _KEY)
-    try:
-        answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=args.timeout, follow_redirects=True)
-        answer.raise_for_status()
-        served = served_models(msgspec.json.decode(answer.content))
-    except httpx.HTTPStatusError as error:
-        wants = f"; give its API key in {_KEY}" if error.response.status_code in _FOR_KEYS else ""
-        print(f"smg-gateway: {url} does not say which models it serves: {error}{wants}", file=sys.stderr)
-        return 1
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        print(f"smg-gateway: {url} does not say which models it serves: {error}", file=sys.stderr)
-        return 1
-    try:
-        model = choose_model(served, args.model)
-    except ValueError as error:
-        raise ConfigError(f"setup: {error}") from None
-    print(PROGRAMS[args.program](url, model, _KEY if headers else ""), end="")
-    return 0
-
-
 def _mcp(args: argparse.Namespace) -> int:
     try:
         from smg_mcp import command
@@ -185,13 +155,23 @@ def _source(args: argparse.Namespace) -> "ConfigSource":
 def _check_paths(config: Config) -> None:
     """Raise ConfigError when a setting names a file or folder that does not exist, before the first engine joins."""
     problems = [
-        f"{path}: there is no {what} {place}"
+        f"{path}: there is no {what} {place}{_of_a_hub(str(place)) if path == 'tokenizer.path' else ''}"
         for paths, what, there in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir))
         for path in paths
         if (place := config.get(path)) and not there(Path(str(place)).expanduser())
     ]
     if problems:
         raise ConfigError(*problems)
+
+
+def _of_a_hub(place: str) -> str:
+    """What is taken in place of the name of a model in a hub, for the end of a sentence; nothing for another name."""
+    if not _HUB_ID.fullmatch(place):
+        return ""
+    return (
+        f"; names of a hub are not looked up: give the folder that `hf download {place}` prints, or leave the flag out for an "
+        "engine that sends its own over gRPC, as vLLM and SGLang do"
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- the flags
@@ -223,20 +203,25 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
-    _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
+    _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False, add_help=False))
     simulated = partial(_simulator_command, commands, arguments)
     simulated("simulate", "run an engine without a model")
     simulated("simulate-fleet", "compare routing policies over a trace, without engines")
     simulated("faults", "let a simulated engine go wrong")
     simulated("demo", "see one answer come, without GPU or model")
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
-    config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
+    text = "print the configuration that results"
+    config = commands.add_parser("config", help=text, usage=usage, allow_abbrev=False, add_help=False)
     _config_flags(config)
-    _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
+    _setup_flags(
+        commands.add_parser(
+            "setup", help="tell a program, such as Claude Code or Codex, to use a gateway", allow_abbrev=False
+        )
+    )
     simulated("conform", "check that a server's answers are what clients of its APIs rely on")
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     text = "say of each security default whether a configuration keeps it"
-    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
+    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False, add_help=False))
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
     _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
     text = "build the Python in which models run code"
@@ -367,20 +352,9 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _setup_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.commands.client_setup import PROGRAMS
+    from smg_core.commands.setup import setup_flags
 
-    parser.set_defaults(run=_setup)
-    parser.add_argument("program", choices=sorted(PROGRAMS), help="the program that is to use the gateway")
-    parser.add_argument(
-        "--url", default="http://127.0.0.1:8000", help="where the gateway listens (default: %(default)s)"
-    )
-    parser.add_argument("--model", help="which of the gateway's models (default: the only one)")
-    parser.add_argument(
-        "--timeout",
-        type=_TIMEOUT,
-        default=10,
-        help="seconds that the gateway may take (default: %(default)s)",
-    )
+    setup_flags(parser)
 
 
 def _mcp_flags(parser: argparse.ArgumentParser) -> None:
@@ -405,29 +379,19 @@ def _mcp_flags(parser: argparse.ArgumentParser) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every setting. Values stay text: `config` reads them, so that its errors are the same as for a file."""
+    from smg_core.commands.settings_help import add_help
+
+    add_help(parser)
     parser.add_argument("--config", dest="file", metavar="FILE", help="settings as YAML, JSON or TOML (or SMG_CONFIG)")
-    for section, settings in groupby(describe(), key=attrgetter("section")):
-        group = parser.add_argument_group(section)
-        for setting in settings:
-            if setting.kind == "boolean":
-                group.add_argument(
-                    setting.flag,
-                    action=argparse.BooleanOptionalAction,
-                    dest=setting.path,
-                    default=argparse.SUPPRESS,
-                    help=_help(setting),
-                )
-            else:
-                group.add_argument(
-                    setting.flag,
-                    action="append" if setting.repeated else "store",
-                    dest=setting.path,
-                    default=argparse.SUPPRESS,
-                    metavar="{" + ",".join(setting.choices) + "}" if setting.choices else setting.kind.upper(),
-                    help=_help(setting),
-                )
-
-
-def _help(setting: Setting) -> str:
-    default = "" if setting.default in (None, ()) else f" (default: {setting.default})"
-    return f"{setting.text}{default}".replace("%", "%%")
+    for setting in describe():
+        if setting.kind == "boolean":
+            parser.add_argument(
+                setting.flag, action=argparse.BooleanOptionalAction, dest=setting.path, default=argparse.SUPPRESS
+            )
+        else:
+            parser.add_argument(
+                setting.flag,
+                action="append" if setting.repeated else "store",
+                dest=setting.path,
+                default=argparse.SUPPRESS,
+            )

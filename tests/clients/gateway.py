@@ -162,6 +162,15 @@ async def run(
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
+async def set_up(program: str, served: Served, home: Path, **variables: str) -> Ended:
+    """What `smg-gateway setup --write` says, which tells a program of the gateway in the files of this home."""
+    command = [sys.executable, "-m", "smg_core", "setup", program, "--url", served.url, "--write"]
+    ended = await run(command, home, {**NO_SETTINGS, "HOME": str(home), **variables})
+    assert ended.status == 0, ended.err
+    served.exchanges.clear()
+    return ended
+
+
 async def run_case(npm: Path, program: Path, served: Served, case: str) -> dict[str, Any]:
     """What a program for Node.js made of one case, as its JSON. It is copied to where its packages are: Node.js looks for them
     there."""

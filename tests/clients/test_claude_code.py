@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
-from tests.clients.gateway import NO_SETTINGS, NOTE, Served, run, scripted, serving, thoughtful_template
+from tests.clients.gateway import NO_SETTINGS, NOTE, Served, run, scripted, serving, set_up, thoughtful_template
 
 from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
@@ -51,13 +51,14 @@ class ClaudeCode:
     home: Path
     workspace: Path
 
-    async def run(self, served: Served, *arguments: str, **variables: str) -> Told:
-        """One session, in which every tool may run, with what `setup` prints as its environment."""
+    async def run(self, served: Served, *arguments: str, unbounded: bool = False, **variables: str) -> Told:
+        """One session, in which every tool may run, with what `setup` prints as its environment; with or without its bound."""
         command = [sys.executable, "-m", "smg_core", "setup", "claude-code", "--url", served.url]
         printed = await run(command, self.workspace, NO_SETTINGS)
-        assert (printed.status, printed.err) == (0, "")
+        assert printed.status == 0, printed.err
         served.exchanges.clear()
-        (self.home / "environment").write_text(printed.out)
+        kept = [line for line in printed.out.splitlines() if not (unbounded and "MAX_OUTPUT_TOKENS" in line)]
+        (self.home / "environment").write_text("\n".join(kept))
         program = str(self.npm / "node_modules" / ".bin" / "claude")
         flags = ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"]
         start = ["sh", "-c", f'. {self.home / "environment"}; exec "$@"', "sh", program, *flags, *arguments]
@@ -195,9 +196,38 @@ async def test_a_prompt_over_the_context_is_recognised(claude: ClaudeCode, recor
     record_property("seen", f"{len(asked)} requests, then: {told.result['result']}")
 
 
-async def test_more_output_than_fits_is_asked_for_again_with_less(claude: ClaudeCode, record_property: Saw) -> None:
+async def test_output_is_bounded_where_the_context_is_short(claude: ClaudeCode, record_property: Saw) -> None:
     async with serving(attrs.evolve(scripted(("", Reply("It fits."))), context_length=48_000)) as served:
         told = await claude.run(served, "say something")
+        asked = served.asked(MESSAGES)
+
+    assert (told.status, told.result["result"].strip()) == (0, "It fits.")
+    assert [each.status for each in asked] == [200]
+    record_property("seen", f"max_tokens {asked[0].json['max_tokens']}, answered at once")
+
+
+async def test_a_tool_runs_where_setup_has_written_the_settings(
+    claude: ClaudeCode, workspace: Path, record_property: Saw
+) -> None:
+    own = '{\n  "includeCoAuthoredBy": false,\n  "env": {\n    "MINE": "1"\n  }\n}\n'
+    (claude.home / ".claude").mkdir()
+    (claude.home / ".claude" / "settings.json").write_text(own)
+    script = scripted(("ZEPHYR-42", Reply("It says ZEPHYR-42.")), ("", Reply(tool_calls=(READ_NOTE,))))
+    async with serving(script) as served:
+        await set_up("claude-code", served, claude.home)
+        program = [str(claude.npm / "node_modules" / ".bin" / "claude"), "-p", "--permission-mode", "bypassPermissions"]
+        own_home = {"HOME": str(claude.home), "IS_SANDBOX": "1", **QUIET}
+        ended = await run([*program, "what does note.txt say?"], workspace, own_home)
+        asked = served.asked(MESSAGES)
+
+    assert (ended.status, ended.out.strip()) == (0, "It says ZEPHYR-42."), ended.err
+    assert set(own.splitlines()) <= set((claude.home / ".claude" / "settings.json").read_text().splitlines())
+    record_property("seen", f"{len(asked)} requests, 1 command run, no variable in the shell")
+
+
+async def test_more_output_than_fits_is_asked_for_again_with_less(claude: ClaudeCode, record_property: Saw) -> None:
+    async with serving(attrs.evolve(scripted(("", Reply("It fits."))), context_length=48_000)) as served:
+        told = await claude.run(served, "say something", unbounded=True)
         asked = served.asked(MESSAGES)
 
     assert (told.status, told.result["result"].strip()) == (0, "It fits.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.clients.gateway import NO_SETTINGS, NOTE, Ended, Served, run, scripted, serving, thoughtful_template
+from tests.clients.gateway import NO_SETTINGS, NOTE, Ended, Served, run, scripted, serving, set_up, thoughtful_template
 
 from smg_simulator.answers.faults import Fault
 from smg_simulator.answers.replies import Reply
@@ -117,6 +117,22 @@ async def test_a_tool_runs_in_the_workspace_and_its_output_comes_back_with_the_r
     assert [item["text"].strip() for item in told.items("reasoning")] == ["I must open the file.", "Now I know it."]
     assert "I must open the file." in second.removeprefix(first)
     record_property("seen", "2 requests, 1 command run, reasoning replayed to the model")
+
+
+async def test_a_tool_runs_where_setup_has_written_the_settings(codex: Codex, record_property: Saw) -> None:
+    own = '# mine\nmodel = "gpt" # before\ncheck_for_update_on_startup = false\n' + QUIET
+    (codex.home / "config.toml").write_text(own)
+    script = scripted(("ZEPHYR-42", Reply("It says ZEPHYR-42.")), ("", Reply(tool_calls=(READ_NOTE,))))
+    async with serving(script) as served:
+        await set_up("codex", served, codex.home, CODEX_HOME=str(codex.home))
+        told = await codex.run("what does note.txt say?")
+
+    assert (told.status, told.messages) == (0, ["It says ZEPHYR-42."])
+    kept = [line for line in own.splitlines() if line and not line.startswith("model")]
+    assert [line for line in (codex.home / "config.toml").read_text().splitlines() if line in kept] == kept
+    record_property(
+        "seen", f"{len(told.items('command_execution'))} command run, the file's other lines are as they were"
+    )
 
 
 async def test_a_connection_is_kept_and_only_what_is_new_is_sent_on_it(codex: Codex, record_property: Saw) -> None:

@@ -16,6 +16,9 @@ NPM = {
     "@anthropic-ai/sdk": "1.12.0",
     "@openai/codex": "0.169.0",
     "@google/genai": "2.32.0",
+    "@google/gemini-cli": "0.61.0",
+    "@continuedev/cli": "1.5.47",
+    "opencode-ai": "1.18.33",
     "openai": "6.49.0",
 }
 """Packages of npm, with the version that is tried."""
@@ -23,7 +26,7 @@ NPM = {
 PYPI = ("openai-agents",)
 """Packages of PyPI: those of the environment that the tests run in."""
 
-APART = {"aiperf": "0.13.0", "livekit-plugins-openai": "1.8.9", "pipecat-ai": "1.14.0"}
+APART = {"aider-chat": "0.86.2", "aiperf": "0.13.0", "livekit-plugins-openai": "1.8.9", "pipecat-ai": "1.14.0"}
 """Packages of PyPI, with the version that is tried, that have an environment of their own: they need other packages than ours,
 in versions of their choice."""
 

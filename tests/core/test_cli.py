@@ -1,5 +1,6 @@
 """The command line: flags become settings, mistakes become one line each, and the exit status says which it was."""
 
+import os
 import re
 import signal
 import subprocess
@@ -8,11 +9,13 @@ from collections import Counter
 from importlib import metadata
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config.config import Config, describe, load_config
+from smg_core.routing.named import POLICIES
 from smg_core.settings import Setting
 
 
@@ -254,15 +257,72 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
 
 
 @pytest.mark.full
-def test_an_interrupt_ends_the_demo_without_a_traceback() -> None:
-    demo = subprocess.Popen(
-        [sys.executable, "-m", "smg_core", "demo", "--serve"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def test_a_demo_that_serves_answers_over_a_websocket_and_at_the_admin_door_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "smg_core", "demo", "--serve", "--port", "0"]
+    own = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own)
     assert demo.stdout is not None
-    assert any("Serving until Ctrl-C" in line for line in demo.stdout)
+    shown = list(iter(demo.stdout.readline, "Serving until Ctrl-C; a line a request follows.\n"))
+    page = next(line.split()[1] for line in shown if line.startswith("Page"))
+    admin = next(line.split()[-1] for line in shown if line.startswith("To watch"))
 
+    model = httpx.get(f"{page}v1/models").json()["data"][0]
+    health = httpx.get(f"{admin}/admin/health").json()
+    setup = [sys.executable, "-m", "smg_core", "setup", "codex", "--url", page]
+    told = subprocess.run(setup, capture_output=True, text=True, check=True).stdout
     demo.send_signal(signal.SIGINT)
-    _, complaints = demo.communicate(timeout=PATIENCE)
+    _, log = demo.communicate(timeout=PATIENCE)
 
+    assert any("It stands between programs and the engines" in line for line in shown)
+    assert any("a toy without a model, that draws words" in line for line in shown)
+    assert model["max_model_len"] == 200_000
+    assert health["status"] == "ok"
+    assert "supports_websockets = true" in told
+    assert "path=/v1/models status=200" in log
+    assert "Traceback" not in log
     assert demo.returncode in {0, 130}
-    assert complaints == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.full
+def test_a_demo_ends_by_itself_and_says_where_one_that_stays_is(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "smg_core", "demo"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert all(f"\n{name} " in ended.stdout for name in ("Page", "Every route", "OpenAI", "Claude Code", "Codex"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_has_the_flags_that_people_use_in_sixty_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    short = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["serve", "--help", "routing"])
+    section = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["serve", "--help-all"])
+    whole = capsys.readouterr().out
+
+    assert len(short.splitlines()) <= 60
+    assert all(name in short for name in POLICIES)
+    assert all(setting.flag in section for setting in describe() if setting.section == "routing")
+    assert "--tls-cert" not in section
+    assert all(f"  {setting.flag}" in whole for setting in describe())
+    assert main(["serve", "--help", "rooting"]) == 2
+    assert "did you mean routing?" in capsys.readouterr().err
+
+
+def test_the_name_of_a_model_in_a_hub_is_answered_with_what_a_tokenizer_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--worker", "grpc://a:1", "--tokenizer", "Qwen/Qwen3-8B"]) == 2
+
+    assert "give the folder that `hf download Qwen/Qwen3-8B` prints" in capsys.readouterr().err

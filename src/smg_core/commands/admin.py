@@ -1,14 +1,16 @@
 """The client of the admin door: `smg-gateway health`, `keys`, `limits`, `workers`, `drain`, `undrain`, `reload`, `log-level` and
 `settings` (edge).
 
-Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers. The credential
-is never a flag, since everybody on a machine can read those: it comes from SMG_ADMIN_KEY or a file. Above: cli. Below: settings.
+Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers, and tables on a
+terminal. The credential is never a flag, since everybody on a machine can read those: it comes from SMG_ADMIN_KEY or a file.
+Above: cli. Below: tables, settings.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -360,6 +362,7 @@ def _common(
 ) -> None:
     """The flags that every command has; `request` makes what it asks for, `judge` the exit status of a good answer (None: 0)."""
     door_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON on a terminal too, as into a pipe")
     parser.set_defaults(run=lambda args: _ask(args, request(args), judge))
 
 
@@ -475,7 +478,12 @@ def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Res
     except DoorRefused as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
-    print(answer.text)
+    if sys.stdout.isatty() and not args.json:
+        from smg_core.commands.tables import as_tables
+
+        print(as_tables(answer.json(), shutil.get_terminal_size().columns))
+    else:
+        print(answer.text)
     return judge(answer) if judge is not None else 0
 
 

@@ -71,6 +71,11 @@ class Reconciled:
     changed: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        named = (("added", self.added), ("changed", self.changed), ("leaving", self.retired))
+        told = [f"{what} {', '.join(names)}" for what, names in named if names]
+        return "; ".join(told) or "none is new, changed or leaving"
+
     def and_also(self, other: "Reconciled") -> "Reconciled":
         """Both, one after the other."""
         return Reconciled(self.added + other.added, self.changed + other.changed, self.retired + other.retired)

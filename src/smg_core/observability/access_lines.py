@@ -50,7 +50,7 @@ class _Shape:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        self.json = msgspec.defstruct("_Line", ["time", "level", "logger", *names])
+        self.json = msgspec.defstruct("_Line", ["time", "level", "pid", "logger", *names])
 
 
 _SHAPES = {has: _Shape(_names(*has)) for has in itertools.product((False, True), repeat=4)}
@@ -135,11 +135,12 @@ def _word(value: object) -> str:
 
 
 class JsonLines:
-    """Writes lines of JSON. The text of a second is made once."""
+    """Writes lines of JSON of the process `pid`. The text of a second is made once."""
 
-    __slots__ = ("_beginning", "_second")
+    __slots__ = ("_beginning", "_pid", "_second")
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int = 0) -> None:
+        self._pid = pid
         self._second, self._beginning = -1, ""
 
     def __call__(self, ended: Ended, now: float) -> bytes:
@@ -150,20 +151,20 @@ class JsonLines:
             self._beginning = time_stamp(second)[:-4]
         shape, values = _values(ended)
         time = f"{self._beginning}{_MILLISECONDS[milliseconds]}Z"
-        line: bytes = _ENCODER.encode(shape.json(time, "info", "smg.access", *values)) + b"\n"
+        line: bytes = _ENCODER.encode(shape.json(time, "info", self._pid, "smg.access", *values)) + b"\n"
         if line.isascii() and b"\x7f" not in line:  # what is below a space is escaped in any JSON
             return line
         return plain(line[:-1].decode()).encode() + b"\n"
 
 
 class TextLines:
-    """Writes lines of text. `local` says the local time of a second as text; it is asked once for each. What many lines have in
-    common is made once, and kept for `most` kinds of lines."""
+    """Writes lines of text of the process `pid`. `local` says the local time of a second as text; it is asked once for each. What
+    many lines have in common is made once, and kept for `most` kinds of lines."""
 
-    __slots__ = ("_beginning", "_local", "_most", "_second", "_templates")
+    __slots__ = ("_beginning", "_local", "_most", "_second", "_source", "_templates")
 
-    def __init__(self, local: Callable[[int], str], most: int = TEMPLATES) -> None:
-        self._local, self._most = local, most
+    def __init__(self, local: Callable[[int], str], pid: int = 0, most: int = TEMPLATES) -> None:
+        self._local, self._most, self._source = local, most, f"INFO    {pid} smg.access:"
         self._second, self._beginning = -1, ""
         self._templates: dict[tuple[object, ...], list[str]] = {}
 
@@ -175,7 +176,7 @@ class TextLines:
             self._beginning = self._local(second)
         words = self._words(ended) if type(ended) is ExchangeEnded else ""
         words = words or fields_in_words(access_fields(ended))
-        return f"{self._beginning},{_MILLISECONDS[milliseconds]} INFO    smg.access: {words}\n".encode()
+        return f"{self._beginning},{_MILLISECONDS[milliseconds]} {self._source} {words}\n".encode()
 
     def _words(self, ended: ExchangeEnded) -> str:
         """The fields as text, by a template; "" where a text that is the line's own is not one short word."""

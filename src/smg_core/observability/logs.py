@@ -7,6 +7,7 @@ processes.serve. Below: `access_lines`, `line_writer`, `wordless`.
 
 import contextlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -83,6 +84,7 @@ class _JsonFormatter(_Formatter):
         line: dict[str, object] = {
             "time": time_stamp(record.created),
             "level": record.levelname.lower(),
+            "pid": record.process,
             "logger": record.name,
         }
         fields = getattr(record, "fields", None)
@@ -99,7 +101,7 @@ def configure(level: str, form: Literal["text", "json"], *, words: bool = False)
     """Send logs to standard error, from `level` up; those of other packages from info up at least. With `words` tracebacks have
     the text of their exceptions."""
     stream = logging.StreamHandler(sys.stderr)
-    text = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", words=words)
+    text = _TextFormatter("%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s", words=words)
     stream.setFormatter(_JsonFormatter(words=words) if form == "json" else text)
     stream.addFilter(_is_shown)
     root = logging.getLogger()
@@ -172,7 +174,8 @@ class AccessLog:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
-        self._line = TextLines(_local_time) if form == "text" else JsonLines()
+        pid = os.getpid()
+        self._line = TextLines(_local_time, pid) if form == "text" else JsonLines(pid)
         self._report = writer.write if writer is not None else None
 
     def report(self, moment: Moment) -> None:

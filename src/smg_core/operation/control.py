@@ -162,7 +162,8 @@ class Control:
             await asyncio.gather(*self._revising)
             self._resolved = resolved
             workers = await self._adopt_workers(specs, in_file)
-            log.info("settings were read again: %s changed; a restart is needed for %s", live, restart)
+            lists = [", ".join(each) or "none" for each in (live, restart)]
+            log.info("settings were read again: changed: %s; those that need a restart: %s", *lists)
             await services.running.roster.settled()
             return Reloaded(tuple(live), tuple(restart), workers)
 

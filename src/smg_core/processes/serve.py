@@ -53,9 +53,14 @@ def _configure_logs(config: Config) -> None:
     configure(settings.log_level, settings.log_format, words=settings.fault_words)
 
 
-def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[], Config] | None = None) -> int:
+def serve(
+    config: Config,
+    source: ConfigSource | None = None,
+    reread: Callable[[], Config] | None = None,
+    opened: Callable[[Listeners], None] | None = None,
+) -> int:
     """Serve until told to stop; the exit status. `source` says where the settings can be read again; `reread` reads them, which a
-    supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
+    supervisor does on SIGHUP; `opened` is told the listeners. Raises ConfigError for settings that could never work."""
     check(config, PERMISSIONS)
     _configure_logs(config)
     if wrong := audit_fault(config.audit):
@@ -64,6 +69,8 @@ def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[
     listeners = open_listeners(config)
     if listeners is None:
         return 1
+    if opened is not None:
+        opened(listeners)
     store = DefaultStore(gateway_name(config), os.environ)
     try:
         return _serve_at(listeners, store, config, source, reread or (lambda: config))
