@@ -3,15 +3,12 @@
 Above: the assembly, for `operation.control`. Below: what makes limits, prices, the mesh, placement and policies of settings.
 """
 
-from collections.abc import Callable
-
 from smg_core.config.config import Config
 from smg_core.gateway.ledger import adopt_ledger
 from smg_core.gateway.limits import LimitMemory, adopt_limits
 from smg_core.gateway.mesh import adopt_mesh
 from smg_core.gateway.placement import adopt_placement
-from smg_core.models.policies import makes_other_policies, policies_of
-from smg_core.routing.base import Policy
+from smg_core.models.policies import GivenPolicies, GivenPolicy, makes_other_policies, policies_of
 from smg_core.serving.services import Services
 
 __all__ = ["adopt_settings"]
@@ -21,10 +18,10 @@ def adopt_settings(
     services: Services,
     config: Config,
     memory: LimitMemory | None,
-    given: str | Policy | Callable[[], Policy] | None,
+    given: tuple[GivenPolicy, GivenPolicies],
 ) -> None:
     """Go by `config` from now on, which differs from the present settings in live ones alone. `memory` as of `adopt_limits`;
-    `given` is the program's own policy."""
+    `given` are the program's own policies."""
     running = services.running
     before = services.live.config
     services.live.adopt(config)
@@ -36,6 +33,6 @@ def adopt_settings(
     running.monitor.adopt(config.workers)
     adopt_placement(services)
     if makes_other_policies(before.routing, config.routing):
-        services.policies.adopt(policies_of(config.routing, given, services.rng))
+        services.policies.adopt(policies_of(config.routing, given[0], services.rng, given[1]))
         if services.life.started:
             running.cache_losses.policies_changed()
