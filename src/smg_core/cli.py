@@ -220,7 +220,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
         "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
-        "log-level | top",
+        "log-level | top | up | bench",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -240,6 +240,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
     _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
     _admin_commands(commands)
+    _day_commands(commands)
+    simulated("bench", "measure a server: first token, gaps, goodput; with a report")
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -353,6 +355,14 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("log-level", client.log_level_flags, "print or change the level of a gateway's log"),
         ("top", top_flags, "show what a gateway does, as it does it"),
     ):
+        flags(commands.add_parser(name, help=text, allow_abbrev=False))
+
+
+def _day_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    """The commands of a day's work: fleets of one machine, measuring, looking what is wrong."""
+    from smg_core.up.command import up_flags
+
+    for name, flags, text in (("up", up_flags, "run engines and a gateway on this machine, by one file"),):
         flags(commands.add_parser(name, help=text, allow_abbrev=False))
 
 

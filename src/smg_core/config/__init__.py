@@ -10,6 +10,7 @@ from smg_core.channel.settings import ChannelConfig
 from smg_core.config.config import (
     Config,
     Resolved,
+    config_of,
     describe,
     load_config,
     masked,
@@ -78,6 +79,7 @@ __all__ = [
     "TracesConfig",
     "Value",
     "WorkersConfig",
+    "config_of",
     "describe",
     "load_config",
     "masked",

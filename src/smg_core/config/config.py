@@ -372,10 +372,11 @@ def load_config(
     return resolve(overrides, environ, file_text, file_name).config
 
 
-def config_of(sections: Mapping[str, object]) -> Config:
-    """The configuration that a program writes as a dictionary of sections, with the keys of a file. Raises ConfigError."""
+def config_of(sections: Mapping[str, object], name: str = "config") -> Config:
+    """The configuration that a program writes as a dictionary of sections, with the keys of a file; `name` is what errors call
+    it. Raises ConfigError."""
     problems: list[str] = []
-    return _resolved(_read_sections(sections, "config", problems), problems, []).config
+    return _resolved(_read_sections(sections, name, problems), problems, []).config
 
 
 # Up to the last "@", since a password that somebody has not escaped may hold "/" and "@".

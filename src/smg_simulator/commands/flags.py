@@ -39,7 +39,14 @@ def _conform(parser: argparse.ArgumentParser) -> None:
     conform_flags(parser)
 
 
+def _bench(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.bench import bench_flags
+
+    bench_flags(parser)
+
+
 FLAGS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "bench": _bench,
     "conform": _conform,
     "demo": _demo,
     "faults": _faults,
