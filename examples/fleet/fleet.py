@@ -75,12 +75,12 @@ async def simulated(folder: Path) -> AsyncIterator[list[WorkerSpec]]:
     """Engines without a model in the place of the same workers."""
     from h100 import engine, model_with_pictures
 
-    from smg_simulator import SimulatedEngine
+    from smg_simulator import MODEL_FOLDER, SimulatedEngine
 
     eyes, found = model_with_pictures(folder / "eyes"), []
     async with contextlib.AsyncExitStack() as stack:
         for _, name, model, dialect, part, _ in WORKERS:
-            config = engine(model, dialect, part, eyes if model == EYES else None)
+            config = engine(model, dialect, part, eyes if model == EYES else str(MODEL_FOLDER))
             started = await stack.enter_async_context(SimulatedEngine(config, listen=f"unix://{folder}/{name}.sock"))
             found.append(WorkerSpec(started.target, name=name, model=model, dialect=dialect, role=part or None))  # type: ignore[arg-type]
         yield found

@@ -23,14 +23,13 @@ H100 = Timing(
 )
 
 
-def engine(model: str, dialect: str, part: str, folder: str | None) -> SimulatorConfig:
+def engine(model: str, dialect: str, part: str, folder: str) -> SimulatorConfig:
     """One engine of the fleet: `part` is what it does of a request, "" for all; `folder` has a model that takes pictures."""
-    role, connector = {"prefill": "kv_producer", "decode": "kv_consumer"}.get(part, ""), "NixlConnector" if part else ""
-    return SimulatorConfig(  # type: ignore[arg-type]  # a role is one of three texts
+    return SimulatorConfig(
         model=model,
         dialects=(dialect,),
-        kv_role=role,
-        kv_connector=connector,
+        kv_role="kv_producer" if part == "prefill" else "kv_consumer" if part == "decode" else "",
+        kv_connector="NixlConnector" if part else "",
         model_folder=folder,
         timing=H100,
         block_size=16,

@@ -31,6 +31,7 @@ WRONG_USAGE = 2
 _TIMEOUT = number_flag(float, 0.001, 86400)
 _FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
 _KEY = "SMG_API_KEY"
+DOCTOR_USAGE = "smg-gateway doctor [--json] [--timeout SECONDS] [--config FILE] [settings as below]"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 FILES = (
     "sealing.keys_file",
@@ -114,6 +115,18 @@ def _audit(args: argparse.Namespace) -> int:
         for fault in finding.faults:
             print(f"      {fault}")
     return 1 if any(finding.faults for finding in findings) else 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from smg_core.commands.doctor import doctor
+
+    config = _resolve(args).config
+    problems: tuple[str, ...] = ()
+    try:
+        _check_paths(config)
+    except ConfigError as error:
+        problems = error.problems
+    return doctor(config, problems, timeout=args.timeout, as_json=args.json)
 
 
 def _setup(args: argparse.Namespace) -> int:
@@ -220,7 +233,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
         "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
-        "log-level | top | up | bench",
+        "log-level | top | up | bench | doctor",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -241,6 +254,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
     _admin_commands(commands)
     _day_commands(commands)
+    text = "say what is wrong with a deployment, and what to do"
+    _doctor_flags(commands.add_parser("doctor", help=text, usage=DOCTOR_USAGE, allow_abbrev=False))
     simulated("bench", "measure a server: first token, gaps, goodput; with a report")
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
@@ -319,6 +334,14 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
 
 def _audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
+    _add_settings(parser)
+
+
+def _doctor_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.commands.doctor import doctor_flags
+
+    parser.set_defaults(run=_doctor)
+    doctor_flags(parser)
     _add_settings(parser)
 
 

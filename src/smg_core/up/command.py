@@ -1,11 +1,10 @@
 """The command `smg-gateway up FILE` (edge): engines and a gateway on one machine, from one file, until it is told to leave.
 
-Decides the flags, which files the gateway is started with, what is said of a port that is taken, and how lines are shown. Above:
-cli. Below: `plan`, `supervisor`.
+Decides the flags, which files the gateway is started with, what is said of a port that is taken, and how lines are shown. What
+reads the file and runs it is imported when it is run. Above: cli. Below: `plan`, `supervisor`.
 """
 
 import argparse
-import asyncio
 import json
 import os
 import shlex
@@ -15,11 +14,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smg_core.config.config import parse_file
 from smg_core.settings import ConfigError
-from smg_core.up.plan import GATEWAY, UpPlan, plan_of
-from smg_core.up.supervisor import Supervised
+
+if TYPE_CHECKING:
+    from smg_core.up.plan import UpPlan
 
 __all__ = ["up_flags"]
 
@@ -37,6 +38,10 @@ def up_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _up(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from smg_core.up.plan import GATEWAY
+
     plan = _plan(Path(args.file), simulated=args.simulated)
     with tempfile.TemporaryDirectory(prefix="smg-up-") as folder:
         gateway = _gateway_words(plan, Path(folder))
@@ -51,8 +56,10 @@ def _up(args: argparse.Namespace) -> int:
         return asyncio.run(_run(plan, gateway))
 
 
-def _plan(path: Path, *, simulated: bool) -> UpPlan:
+def _plan(path: Path, *, simulated: bool) -> "UpPlan":
     """The plan of a file. Raises ConfigError, each problem beginning with the file's name."""
+    from smg_core.up.plan import plan_of
+
     try:
         if path.stat().st_size > FILE_BYTES:
             raise ConfigError(f"{path}: over {FILE_BYTES} bytes")
@@ -80,7 +87,7 @@ class _FreePorts:
                 return port
 
 
-def _gateway_words(plan: UpPlan, folder: Path) -> list[str]:
+def _gateway_words(plan: "UpPlan", folder: Path) -> list[str]:
     """The words that start the gateway, whose settings and workers are written into `folder`, which is for its owner alone."""
     settings, workers = folder / "gateway.json", folder / "workers.json"
     settings.write_text(json.dumps(plan.sections))
@@ -88,8 +95,10 @@ def _gateway_words(plan: UpPlan, folder: Path) -> list[str]:
     return [sys.executable, "-m", "smg_core", "serve", "--config", str(settings), "--workers-file", str(workers)]
 
 
-def _taken(plan: UpPlan) -> list[str]:
+def _taken(plan: "UpPlan") -> list[str]:
     """Which ports are taken that something of the plan is to listen on, before anything is started."""
+    from smg_core.up.plan import GATEWAY
+
     server = plan.config.server
     wanted = [(GATEWAY, server.host, server.port)]
     wanted += [(each.name, "127.0.0.1", each.port) for each in plan.engines if each.fixed]
@@ -102,7 +111,12 @@ def _taken(plan: UpPlan) -> list[str]:
     return problems
 
 
-async def _run(plan: UpPlan, gateway: list[str]) -> int:
+async def _run(plan: "UpPlan", gateway: list[str]) -> int:
+    import asyncio
+
+    from smg_core.up.plan import GATEWAY
+    from smg_core.up.supervisor import Supervised
+
     width = max(len(each) for each in (GATEWAY, *(engine.name for engine in plan.engines)))
     supervised = Supervised(plan, gateway, _shown(width))
     loop = asyncio.get_running_loop()

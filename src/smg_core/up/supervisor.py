@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import httpx
 
@@ -80,15 +81,16 @@ class Supervised:
         leaving = asyncio.create_task(self._leaving.wait())
         status = 0
         try:
-            await asyncio.wait([leaving, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            both: list[asyncio.Task[Any]] = [leaving, *tasks]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done() and not task.cancelled() and isinstance(error := task.exception(), _NotUp):
                     self._say(str(error))
                     status = 1
         finally:
             self._leaving.set()
-            for task in (leaving, *tasks):
-                task.cancel()
+            for each in (leaving, *tasks):
+                each.cancel()
             results = await asyncio.gather(leaving, *tasks, return_exceptions=True)
             await self._end()
         for fault in results:
@@ -193,8 +195,9 @@ class Supervised:
         stopping = [asyncio.create_task(self._stopped(each)) for each in kept]
         killing = asyncio.create_task(self._killing.wait())
         try:
-            together = asyncio.gather(*stopping)
-            await asyncio.wait([together, killing], return_when=asyncio.FIRST_COMPLETED)
+            together: asyncio.Future[Any] = asyncio.gather(*stopping)
+            either: list[asyncio.Future[Any]] = [together, killing]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if self._killing.is_set():
                 await asyncio.gather(*[each.child.kill() for each in kept])
             await together
