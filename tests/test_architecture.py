@@ -83,7 +83,7 @@ TIERS: tuple[str, ...] = (
     "apis.realtime",
     "admin.metrics apis",
     "admin gateway smg_simulator.bench smg_simulator.conform",
-    "server smg_core",
+    "server smg_core smg_simulator.cassettes",
     "commands processes",
     "smg_simulator.commands top up",
     "cli",

@@ -233,7 +233,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
         "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
-        "log-level | top | up | bench | doctor",
+        "log-level | top | up | bench | doctor | "
+        "record | replay",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -256,6 +257,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _day_commands(commands)
     text = "say what is wrong with a deployment, and what to do"
     _doctor_flags(commands.add_parser("doctor", help=text, usage=DOCTOR_USAGE, allow_abbrev=False))
+    simulated("record", "keep what clients ask of a server and what it answers, without keys")
+    simulated("replay", "ask a server what was recorded, and print what is different")
     simulated("bench", "measure a server: first token, gaps, goodput; with a report")
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
