@@ -81,7 +81,7 @@ clients-env:
 
 test-clients: clients-env
 	@rm -f build/clients/results.json
-	@SMG_CLIENTS_PAGE=docs/clients.md $(PYTEST) -p no:xdist --tier test-clients --keep-times tests/clients
+	@SMG_CLIENTS_PAGE=docs/clients.md $(PYTEST) -p no:xdist --tier test-clients --keep-times tests/clients tests/test_readme_types.py
 
 test-real: dev-env
 	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(PYTEST) --tier test-real tests/real

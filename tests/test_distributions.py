@@ -313,7 +313,7 @@ SAID_BY_PYTHON = {
 }
 SAID_BY_COMMANDS = {
     "serve --worker grpc://127.0.0.1:1": (1, "this command needs the package uvicorn", "smg-core[server]"),
-    "top": (1, "this command needs the package rich", "smg-core[top]"),
+    "top": (1, "this command needs the package rich", "smg-core[server]"),
     "setup codex": (1, "this command needs the package httpx", "smg-core[server]"),
     "mcp ls mcp.json": (2, "mcp needs the package smg_mcp", "smg-core[mcp]"),
     "demo": (2, "demo needs the package smg-simulator", ""),

@@ -19,7 +19,13 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run(name: str) -> str:
-    told = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=PATIENCE)
+    return run_with(name)
+
+
+def run_with(name: str, *arguments: str) -> str:
+    told = subprocess.run(
+        [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, timeout=PATIENCE
+    )
     assert told.returncode == 0, told.stderr
     assert told.stderr == ""
     return told.stdout
@@ -58,6 +64,25 @@ def test_the_gateway_answers_whole_and_streamed() -> None:
 @pytest.mark.full
 def test_a_token_of_the_issuer_opens_what_is_its_tenants() -> None:
     assert run("oidc.py").splitlines() == ["ada 200", "eve 404", "nobody 401"]
+
+
+@pytest.mark.full  # seven engines, with the timing of GPUs
+def test_the_fleet_serves_every_kind_of_request_and_stays_readable() -> None:
+    assert len((EXAMPLES / "fleet" / "fleet.py").read_text().splitlines()) <= 120
+
+    lines = run_with("fleet/fleet.py", "--simulated").splitlines()
+
+    assert lines[0] == "models: gpt-oss-120b qwen2.5-vl-72b qwen3-32b"
+    assert lines[1] == "a stranger gets 401"
+    first, again = (re.findall(r"\d+", line) for line in lines[2:4])
+    assert first[1] == "0"
+    assert int(again[1]) > 0.9 * int(again[0])
+    assert lines[4:7] == [
+        "prefill and decode: 16 tokens",
+        "a picture: 580 tokens",
+        "tools used: gpu_price and the response is kept: 200",
+    ]
+    assert re.fullmatch(r"metrics: [5-9] series of workers' calls", lines[7])
 
 
 @pytest.mark.full

@@ -28,6 +28,7 @@ __all__ = ["main"]
 
 WRONG_USAGE = 2
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+DOCTOR_USAGE = "smg-gateway doctor [--json] [--timeout SECONDS] [--config FILE] [settings as below]"
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 FILES = (
     "sealing.keys_file",
@@ -111,6 +112,18 @@ def _audit(args: argparse.Namespace) -> int:
         for fault in finding.faults:
             print(f"      {fault}")
     return 1 if any(finding.faults for finding in findings) else 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from smg_core.commands.doctor import doctor
+
+    config = _resolve(args).config
+    problems: tuple[str, ...] = ()
+    try:
+        _check_paths(config)
+    except ConfigError as error:
+        problems = error.problems
+    return doctor(config, problems, timeout=args.timeout, as_json=args.json)
 
 
 def _mcp(args: argparse.Namespace) -> int:
@@ -200,7 +213,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
         "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
-        "log-level | top",
+        "log-level | top | up | bench | doctor | "
+        "record | replay",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False, add_help=False))
@@ -227,6 +241,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     text = "build the Python in which models run code"
     _interpreter_flags(commands.add_parser("interpreter", help=text, allow_abbrev=False))
     _admin_commands(commands)
+    _day_commands(commands)
+    text = "say what is wrong with a deployment, and what to do"
+    _doctor_flags(commands.add_parser("doctor", help=text, usage=DOCTOR_USAGE, allow_abbrev=False, add_help=False))
+    simulated("record", "keep what clients ask of a server and what it answers, without keys")
+    simulated("replay", "ask a server what was recorded, and print what is different")
+    simulated("bench", "measure a server: first token, gaps, goodput; with a report")
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -315,6 +335,14 @@ def _interpreter_flags(parser: argparse.ArgumentParser) -> None:
     interpreter_flags(parser)
 
 
+def _doctor_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.commands.doctor import doctor_flags
+
+    parser.set_defaults(run=_doctor)
+    doctor_flags(parser)
+    _add_settings(parser)
+
+
 def _plugin_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.commands.plugin import plugin_flags
 
@@ -348,6 +376,14 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("log-level", client.log_level_flags, "print or change the level of a gateway's log"),
         ("top", top_flags, "show what a gateway does, as it does it"),
     ):
+        flags(commands.add_parser(name, help=text, allow_abbrev=False))
+
+
+def _day_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    """The commands of a day's work: fleets of one machine, measuring, looking what is wrong."""
+    from smg_core.up.command import up_flags
+
+    for name, flags, text in (("up", up_flags, "run engines and a gateway on this machine, by one file"),):
         flags(commands.add_parser(name, help=text, allow_abbrev=False))
 
 

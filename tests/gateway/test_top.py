@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from tests.gateway.conftest import CHAT, body, eventually
 from tests.gateway.test_serve import QUICK, Served, serving
-from tests.shared import PATIENCE
+from tests.shared import PATIENCE, free_port
 
 from smg_core.cli import main
 from smg_simulator.engine.clockwork import Timing
@@ -98,6 +98,25 @@ async def test_before_two_processes_every_frame_has_the_requests_of_both(
 
 
 @pytest.mark.full
+async def test_metrics_at_a_port_of_their_own_are_found_by_the_settings_and_read_without_a_door(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMG_ADMIN_KEY", ADMIN)
+    monkeypatch.delenv("SMG_ADMIN", raising=False)
+    port = free_port()
+    async with with_door("--metrics-port", str(port)) as (_, door):
+        found = [await top("--admin", door), await top("--metrics", f"http://127.0.0.1:{port}/metrics")]
+        frames = capsys.readouterr().out
+        wrong = [await top("--metrics", f"http://127.0.0.1:{port}/nothing"), await top("--metrics", door)]
+    gone = await top("--metrics", f"http://127.0.0.1:{port}/metrics")
+
+    assert (found, wrong, gone) == ([0, 0], [1, 1], 1)
+    assert frames.count("MODEL") == 2
+    assert "its health is told at the admin door" in frames
+    assert capsys.readouterr().err.count("cannot be read") == 3
+
+
+@pytest.mark.full
 async def test_what_is_missing_is_said_in_a_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +131,7 @@ async def test_what_is_missing_is_said_in_a_sentence(
 
     told = capsys.readouterr().err.splitlines()
     assert (without, others, gone, nowhere) == (1, 1, 1, [2, 2, 2])
-    assert "start the gateway with --metrics-admin" in told[0]
+    assert "start it with --metrics-admin, or with --metrics-port" in told[0]
     assert "metrics.names" in told[1]
     assert "cannot be asked" in told[2]
     assert "where is the admin door?" in told[3]

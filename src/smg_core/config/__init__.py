@@ -11,6 +11,7 @@ from smg_core.channel.settings import ChannelConfig
 from smg_core.config.config import (
     Config,
     Resolved,
+    config_of,
     describe,
     describe_arguments,
     in_python_alone,
@@ -93,6 +94,7 @@ __all__ = [
     "TracesConfig",
     "Value",
     "WorkersConfig",
+    "config_of",
     "describe",
     "describe_arguments",
     "in_python_alone",

@@ -70,6 +70,7 @@ from smg_core.workers.settings import BreakerConfig, WorkersConfig
 __all__ = [
     "Config",
     "Resolved",
+    "config_of",
     "describe",
     "describe_arguments",
     "in_python_alone",
@@ -287,16 +288,19 @@ def _read_file(text: str, name: str, problems: list[str]) -> dict[str, _Found]:
     except ValueError as error:
         problems.append(f"{name}: {error}")
         return {}
-    if parsed is None:
-        return {}
-    if not isinstance(parsed, dict):
+    return {} if parsed is None else _read_sections(parsed, name, problems)
+
+
+def _read_sections(parsed: object, name: str, problems: list[str]) -> dict[str, _Found]:
+    """What sections set, of a file or of a program's dictionary that is called `name`."""
+    if not isinstance(parsed, Mapping):
         problems.append(f"{name}: expected sections ({', '.join(_SECTIONS)})")
         return {}
     found: dict[str, _Found] = {}
     for section, body in parsed.items():
         if section not in _SECTIONS:
             problems.append(f"{name}: {section}: no such section{nearest(str(section), _SECTIONS)}")
-        elif body is not None and not isinstance(body, dict):
+        elif body is not None and not isinstance(body, Mapping):
             problems.append(f"{name}: {section}: expected settings below it")
         else:
             _read_section(section, body or {}, name, found, problems)
@@ -372,6 +376,11 @@ def resolve(
             problems.append(f"flag: {path}: {unknown}")
         else:
             found[path] = _Found(from_override(setting, value), f"flag: {setting.flag}")
+    return _resolved(found, problems, warnings)
+
+
+def _resolved(found: Mapping[str, _Found], problems: list[str], warnings: list[str]) -> Resolved:
+    """The configuration of the values that were found. Raises ConfigError with all problems, those found before among them."""
     sections: dict[str, dict[str, object]] = {name: {} for name in _SECTIONS}
     for path, each in found.items():
         wrong = complaint(_BY_PATH[path], each.value)
@@ -394,6 +403,13 @@ def load_config(
 ) -> Config:
     """`resolve(...)`, for who does not ask where a value came from. Raises ConfigError."""
     return resolve(overrides, environ, file_text, file_name).config
+
+
+def config_of(sections: Mapping[str, object], name: str = "config") -> Config:
+    """The configuration that a program writes as a dictionary of sections, with the keys of a file; `name` is what errors call
+    it. Raises ConfigError."""
+    problems: list[str] = []
+    return _resolved(_read_sections(sections, name, problems), problems, []).config
 
 
 # Up to the last "@", since a password that somebody has not escaped may hold "/" and "@".

@@ -20,14 +20,19 @@ from typing import TYPE_CHECKING
 from smg_core.front_door import front_door
 
 if TYPE_CHECKING:
+    from smg_core.engines.base import ChatEngine as ChatEngine
+    from smg_core.engines.base import Codec as Codec
     from smg_core.engines.base import EngineFacts as EngineFacts
     from smg_core.engines.base import EngineOutput as EngineOutput
     from smg_core.engines.base import EngineRequest as EngineRequest
+    from smg_core.engines.base import IdsEngine as IdsEngine
     from smg_core.engines.base import ModelInfo as ModelInfo
     from smg_core.engines.connections.target import Tls as Tls
     from smg_core.engines.constraint import Constraint as Constraint
     from smg_core.engines.grpc.grpcio import GrpcioTransport as GrpcioTransport
     from smg_core.engines.grpc.h2.transport import H2Transport as H2Transport
+    from smg_core.engines.kinds.grpc import grpc_kind as grpc_kind
+    from smg_core.engines.kinds.http import http_kind as http_kind
     from smg_core.engines.kinds.kind import EngineKind as EngineKind
     from smg_core.engines.kinds.kind import EnginePlace as EnginePlace
     from smg_core.engines.kinds.opening import open_engine as open_engine
@@ -42,11 +47,16 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = front_door(
     __name__,
     {
-        "smg_core.engines.base": ("EngineFacts", "EngineOutput", "EngineRequest", "ModelInfo"),
+        "smg_core.engines.base": (
+            *("ChatEngine", "Codec", "EngineFacts", "EngineOutput", "EngineRequest"),
+            *("IdsEngine", "ModelInfo"),
+        ),
         "smg_core.engines.connections.target": ("Tls",),
         "smg_core.engines.constraint": ("Constraint",),
         "smg_core.engines.grpc.grpcio": ("GrpcioTransport",),
         "smg_core.engines.grpc.h2.transport": ("H2Transport",),
+        "smg_core.engines.kinds.grpc": ("grpc_kind",),
+        "smg_core.engines.kinds.http": ("http_kind",),
         "smg_core.engines.kinds.kind": ("EngineKind", "EnginePlace"),
         "smg_core.engines.kinds.opening": ("open_engine",),
         "smg_core.engines.kinds.session": ("EngineSession",),

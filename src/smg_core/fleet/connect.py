@@ -93,7 +93,7 @@ class Reaching:
 
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
-        check_place(self._place(spec))
+        check_place(self.place(spec))
         if not spec.name.isprintable():
             raise ValueError("the name of a worker has printable characters alone")
         KvAddress(spec.kv_events, spec.kv_events_replay, spec.kv_events_topic).check()
@@ -103,9 +103,9 @@ class Reaching:
 
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
-        return await open_engine(self._place(worker.spec))
+        return await open_engine(self.place(worker.spec))
 
-    def _place(self, spec: WorkerSpec) -> EnginePlace:
+    def place(self, spec: WorkerSpec) -> EnginePlace:
         """Where the engine is, and what the worker and the settings say of it."""
         settings = self._settings
         tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)

@@ -3,8 +3,6 @@
 Above: the assembly, for `operation.control`. Below: what makes limits, prices, the mesh, placement and policies of settings.
 """
 
-from collections.abc import Callable
-
 from smg_core.config.config import Config
 from smg_core.gateway.ledger import adopt_ledger
 from smg_core.gateway.limits import LimitMemory, adopt_limits
@@ -12,8 +10,7 @@ from smg_core.gateway.mesh import adopt_mesh
 from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.response_cache import adopt_caching
-from smg_core.models.policies import makes_other_policies, policies_of
-from smg_core.routing.base import Policy
+from smg_core.models.policies import GivenPolicies, GivenPolicy, makes_other_policies, policies_of
 from smg_core.serving.services import Services
 
 __all__ = ["adopt_settings"]
@@ -23,10 +20,10 @@ def adopt_settings(
     services: Services,
     config: Config,
     memory: LimitMemory | None,
-    given: str | Policy | Callable[[], Policy] | None,
+    given: tuple[GivenPolicy, GivenPolicies],
 ) -> None:
     """Go by `config` from now on, which differs from the present settings in live ones alone. `memory` as of `adopt_limits`;
-    `given` is the program's own policy."""
+    `given` are the program's own policies."""
     running = services.running
     before = services.live.config
     services.live.adopt(config)
@@ -38,7 +35,7 @@ def adopt_settings(
     running.monitor.adopt(config.workers)
     adopt_placement(services)
     if makes_other_policies(before.routing, config.routing):
-        services.policies.adopt(policies_of(config.routing, given, services.rng))
+        services.policies.adopt(policies_of(config.routing, given[0], services.rng, given[1]))
         if services.life.started:
             running.cache_losses.policies_changed()
     if services.life.started:  # before that there is no driver

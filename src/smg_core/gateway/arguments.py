@@ -4,7 +4,7 @@ Above: `gateway`, `simulated`, `launched`. Below: the roles that an argument may
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -16,7 +16,7 @@ from smg_core.history.guard import Backend
 from smg_core.history.hooks import Hook
 from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer
-from smg_core.routing.base import Policy
+from smg_core.models.policies import GivenPolicies, GivenPolicy
 from smg_core.serving.spec import ApiSpec
 from smg_core.tools.opening import ToolFunctions
 from smg_core.workers.worker import Board, WorkerSpec
@@ -31,9 +31,11 @@ class GatewayArguments(TypedDict, total=False):
     """The keyword arguments of `Gateway`, for the constructors and functions that pass them on."""
 
     workers: Sequence[str | WorkerSpec]
-    policy: str | Policy | Callable[[], Policy] | None
+    policy: GivenPolicy
+    policies: GivenPolicies
+    middleware: Sequence[type | str]
     tokenizer: str | Path | None
-    config: Config | None
+    config: Config | Mapping[str, object] | None
     observer: Observer | None
     history: Backend | None
     history_hooks: Sequence[Hook]

@@ -7,9 +7,10 @@ app and the clients. Below: every room; what handlers need of it is in `serving.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import attrs
@@ -33,6 +34,7 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
+from smg_core.gateway.given import check_roles, given_workers, settings_of
 from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
@@ -50,7 +52,7 @@ from smg_core.identity.identity import open_identity
 from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.models.loading import ModelLoader
 from smg_core.models.onboarding import Onboarding, executor_of, loading_place
-from smg_core.models.policies import policies_of
+from smg_core.models.policies import GivenPolicies, GivenPolicy, policies_of
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.pipeline.flow.driver import loop_call_later
 from smg_core.pipeline.flow.steps import Chosen
@@ -58,7 +60,7 @@ from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
-from smg_core.routing.base import Policy, RequestEnded
+from smg_core.routing.base import RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
 from smg_core.sealing.shared import shared_sealer
@@ -83,9 +85,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READY_S", "Assembly"]
 
-
 log = logging.getLogger("smg.server")
-
 T = TypeVar("T")
 
 READY_S = 60.0
@@ -116,15 +116,21 @@ class Assembly:
     of changes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are
     given of the world. `apis` are rows of APIs, in place of all that there are. `tools` are Python functions that models may
     call: requests name them as the server of tools `functions`. `guardrails` are asked before those of the settings.
+    `policies` are of one model or role each, by "MODEL", "MODEL/ROLE" or "*/ROLE"; `middleware` are plugins, as classes or as
+    the settings name them; `config` may be a dictionary of sections. Raises ConfigError, ValueError or UnknownPolicy where one of them is not what it is to be.
     """
+
+    on_trial = False  # whether the author of a policy or a plugin is the one who reads the log
 
     def __init__(
         self,
         workers: Sequence[str | WorkerSpec] = (),
         *,
-        policy: str | Policy | Callable[[], Policy] | None = None,
+        policy: GivenPolicy = None,
+        policies: GivenPolicies = MappingProxyType({}),
+        middleware: Sequence[type | str] = (),
         tokenizer: str | Path | None = None,
-        config: Config | None = None,
+        config: Config | Mapping[str, object] | None = None,
         observer: Observer | None = None,
         history: Backend | None = None,
         history_hooks: Sequence[Hook] = (),
@@ -140,7 +146,16 @@ class Assembly:
         tools: ToolFunctions = (),
         guardrails: "Sequence[Guardrail]" = (),
     ) -> None:
-        settings, rng = config or Config(), rng or random.Random()
+        settings, rng = settings_of(config, on_trial=self.on_trial), rng or random.Random()
+        check_roles(
+            observer=observer,
+            history=history,
+            files=files,
+            identity=identity,
+            clock=clock,
+            channel=channel,
+            board=board,
+        )
         world = _World(
             clock or SystemClock(),
             ids or random_ids(),
@@ -151,10 +166,12 @@ class Assembly:
             tuple(tools),
         )
         self.apis = tuple(public_apis.ALL if apis is None else apis)
-        self.services = self._services(settings, policies_of(settings.routing, policy, rng), world, board)
+        self.services = self._services(settings, policies_of(settings.routing, policy, rng, policies), world, board)
+        self.services.policies.check()
+        self.services.plugins.give(middleware)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
-        self._given_policy, self._identity, self._guardrails = policy, identity, tuple(guardrails)
-        self._specs = [*(given_spec(each) for each in workers), *specs_of(settings.workers)]
+        self._given_policy, self._identity, self._guardrails = (policy, policies), identity, tuple(guardrails)
+        self._specs = [*given_workers(workers, settings), *specs_of(settings.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(settings)

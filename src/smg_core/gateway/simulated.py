@@ -26,6 +26,8 @@ class SimulatedGateway(Gateway):
     """`simulators`: for each engine its configuration, or an engine that is not started yet. The other arguments are `Gateway`'s;
     the workers in its configuration are ignored. Raises ValueError without a simulator, ConfigError without smg_simulator."""
 
+    on_trial = True
+
     def __init__(
         self, simulators: "list[SimulatorConfig | SimulatedEngine]", **arguments: Unpack[GatewayArguments]
     ) -> None:

@@ -22,6 +22,7 @@ from smg_core.middleware.base import (
     PluginSession,
 )
 from smg_core.middleware.own_task import InTask, Taskless
+from smg_core.outside_words.exceptions import FaultWords
 
 __all__ = [
     "app_verdict",
@@ -137,9 +138,9 @@ def close_session(session: PluginSession) -> None:
 
 def fault_words(error: BaseException) -> str:
     """A failure in words of bounded length: its class and the place in the code. Its text is left out, since a client's text, a
-    header or a key may stand in it."""
+    header or a key may stand in it; it is beside them, for a log that may have it."""
     if isinstance(error, MiddlewareFault):
         return error.reason
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{place}"
+    return FaultWords.of(f"{type(error).__name__}{place}", error)

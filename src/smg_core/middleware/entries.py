@@ -20,6 +20,7 @@ __all__ = [
     "Limits",
     "check_plugins",
     "entry_name",
+    "entry_of_object",
     "entry_of_source",
     "parse_entries",
 ]
@@ -134,6 +135,14 @@ def _matches(wanted: str, about: About) -> bool:
 def entry_of_source(source: str) -> Entry:
     """A plugin of which nothing but the source is said: its name is the file's or the attribute's. Raises ConfigError."""
     return parse_entries([{"source": source}], f"middleware.plugins: {source}")[0]
+
+
+def entry_of_object(code: type, kind: str = "plugin") -> Entry:
+    """A plugin whose class a program has; its source says which. Raises ConfigError for a name that no plugin may have."""
+    source = f"{code.__module__}:{code.__qualname__}"
+    return parse_entries([{"source": source, "name": code.__name__, "kind": kind}], f"middleware: {code.__qualname__}")[
+        0
+    ]
 
 
 def parse_entries(found: object, source: str) -> tuple[Entry, ...]:

@@ -5,8 +5,8 @@ A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.pl
 """
 
 import importlib
-from collections.abc import Awaitable
-from inspect import iscoroutinefunction
+from collections.abc import Awaitable, Sequence
+from inspect import iscoroutinefunction, signature
 from typing import Any, ClassVar
 
 import attrs
@@ -37,11 +37,12 @@ from smg_core.middleware.base import (
     StorageVerdict,
     TextVerdict,
 )
-from smg_core.middleware.entries import ASGI, Entry
+from smg_core.middleware.entries import ASGI, Entry, entry_of_object, entry_of_source
+from smg_core.outside_words.exceptions import text_of
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["ENTRY_POINTS", "PythonPlugin", "python_middleware"]
+__all__ = ["ENTRY_POINTS", "GivenPlugin", "PythonPlugin", "given_plugins", "python_middleware"]
 
 ENTRY_POINTS = "smg.plugins"
 """The group of entry points by whose names installed packages offer plugins."""
@@ -135,26 +136,18 @@ class _PluginClass:
         self._class.dispose(self._shared)
 
 
-def python_middleware(entry: Entry) -> Middleware:
-    """The middleware of an entry whose source is code in Python, which is imported and called. Raises ConfigError, whatever that
-    code raises."""
+def python_middleware(entry: Entry, given: object = None) -> Middleware:
+    """The middleware of an entry whose source is code in Python, which is imported and called; `given` is that code where a
+    program has it. Raises ConfigError, whatever that code raises."""
     where = f"plugin {entry.name}: {entry.source}"
     try:
-        return _made(entry, _found(entry.source))
+        return _made(entry, _found(entry.source) if given is None else given)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error.args[0]}") from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # its import and what it calls run here, and may raise anything
-        raise ConfigError(f"{where}: {type(error).__name__}: {_text_of(error)}") from error
-
-
-def _text_of(error: BaseException) -> str:
-    """What an error says, whose class may be one of the plugin's."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # code of a plugin, which may raise anything
-        return "(it cannot be shown)"
+        raise ConfigError(f"{where}: {type(error).__name__}: {text_of(error)}") from error
 
 
 def _found(source: str) -> Any:
@@ -189,6 +182,39 @@ def _made(entry: Entry, found: Any) -> Middleware:
         _check_hooks(found)
         return _PluginClass(entry.name, found, found.prepare(_settings(found, entry)))
     return _checked(found(entry.config))
+
+
+@attrs.frozen
+class GivenPlugin:
+    """A plugin that a program gives: its entry, and its class, None where the entry's source names it."""
+
+    entry: Entry
+    code: object = None
+
+
+def given_plugins(given: Sequence[object]) -> tuple[GivenPlugin, ...]:
+    """The plugins of `Gateway(middleware=...)`: classes derived from `PythonPlugin`, ASGI middleware whose first argument is
+    `app`, and texts as `middleware.plugins` has them. Raises ConfigError for what is none of these."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(f"middleware: expected a list of classes, not {type(given).__name__}: middleware=[...]")
+    return tuple(_given(each) for each in given)
+
+
+def _given(each: object) -> GivenPlugin:
+    if isinstance(each, str):
+        return GivenPlugin(entry_of_source(each))
+    if isinstance(each, type) and issubclass(each, PythonPlugin):
+        try:
+            _check_hooks(each)
+        except ConfigError as error:
+            raise ConfigError(f"middleware: {each.__qualname__}: {error.args[0]}") from None
+        return GivenPlugin(entry_of_object(each), each)
+    if isinstance(each, type) and next(iter(signature(each).parameters), "") == "app":
+        return GivenPlugin(entry_of_object(each, ASGI), each)
+    what = f"the class {each.__qualname__}" if isinstance(each, type) else f"of the type {type(each).__qualname__}"
+    raise ConfigError(
+        f"middleware: {what} is no plugin; give a class derived from PythonPlugin, or ASGI middleware whose first argument is app"
+    )
 
 
 _PLAIN = ("on_piece", "on_event")  # hooks that are called for each token, and may be plain functions

@@ -1,7 +1,8 @@
 """The log of routing policies that fail: policies are written by users, too, and one that fails does so at every request.
 
 The same fault is logged with its traceback, then counted, and told again with its number once in a while. The text of an
-exception is left out: it may have a part of a request in it. Above: gateway.assembly. Below: hooks.
+exception is left out, unless `observability.fault_words` is on: it may have a part of a request in it. Above:
+gateway.assembly. Below: hooks.
 """
 
 import logging
@@ -11,6 +12,7 @@ from smg_core.clock import Clock
 from smg_core.hooks import Observer, PolicyFailed
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
+from smg_core.outside_words.exceptions import text_of
 
 __all__ = ["PolicyFailures"]
 
@@ -25,6 +27,7 @@ class PolicyFailures:
     def __init__(self, clock: Clock, observer: Observer, settings: ObservabilityConfig = _DEFAULTS) -> None:
         self._clock = clock
         self._observer = observer
+        self._words = settings.fault_words
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
     def note(self, policy: str, call: str, error: BaseException) -> None:
@@ -38,6 +41,8 @@ class PolicyFailures:
         if again is None:
             return
         told = f"{kind} at {where[0]}:{where[1]}"
+        if self._words:
+            told = f"{told}: {text_of(error)}"
         if again:
             log.error("the policy %s still fails in %s: %s, %d more since the last time", policy, call, told, again)
         else:

@@ -5,7 +5,7 @@ Components need wasmtime, which is imported with the first of them. Above: `plug
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -68,16 +68,18 @@ def dispose(name: str, middleware: Middleware) -> None:
 
 
 class PluginCode:
-    """Loads the code of plugins; `hear` is called with what components log and count."""
+    """Loads the code of plugins; `hear` is called with what components log and count. `given` has code that the program gave, by
+    the name and source of its entry."""
 
     def __init__(self, config: MiddlewareConfig, hear: "Callable[[str, GuestSaid], None]") -> None:
         self._config, self._hear = config, hear
         self._wasm: WasmPlugins | None = None
+        self.given: Mapping[tuple[str, str], object] = {}
 
     async def load(self, entry: Entry) -> Middleware:
         """The code of an entry. Raises ConfigError."""
         if not entry.is_component:
-            return python_middleware(entry)
+            return python_middleware(entry, self.given.get((entry.name, entry.source)))
         if self._wasm is None:
             self._wasm = self._opened()
         return await self._wasm.load(entry)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,7 +24,9 @@ from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
 from smg_core.middleware.chain import Apart, Happened
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.plan import PluginPlan
+from smg_core.middleware.python import given_plugins
 from smg_core.observability.repeats import Repeats
+from smg_core.outside_words.exceptions import FaultWords
 from smg_core.plugins.code import NotLoaded, PluginCode, dispose, is_refusing, rules_of
 from smg_core.plugins.file import FilePrint, entries_in_file, print_of
 from smg_core.request import Caller
@@ -98,6 +100,8 @@ class Plugins:
         self.roles = Roles((), permissions)
         self._auth, self._permissions = config.auth, permissions
         self._config, self._settle_s = config.middleware, config.channel.publish_s
+        self._words = config.observability.fault_words
+        self._given: tuple[Entry, ...] = ()
         self._channel, self._clock, self._call_later, self._observer = channel, clock, call_later, observer
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)
         self._changes: dict[str, Entry | None] = {}
@@ -114,6 +118,15 @@ class Plugins:
         )  # changes that are known here, and that new exchanges do not meet yet
         self._open = self._listens = False
         self.standing = 0
+
+    def give(self, given: Sequence[object]) -> None:
+        """Have these run before those of the settings (`middleware.python.given_plugins`). Raises ConfigError."""
+        plugins = given_plugins(given)
+        self._given = tuple(each.entry for each in plugins)
+        check_plugins(self._given, "middleware")
+        self._code.given = {
+            (each.entry.name, each.entry.source): each.code for each in plugins if each.code is not None
+        }
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[None]:
@@ -212,13 +225,16 @@ class Plugins:
         again = self._repeats.note((happened.plugin, happened.hook, happened.reason), self._clock.monotonic())
         if again is not None:
             told = f", {again} more like it since the last time" if again else ""
-            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, happened.reason, told)
+            reason: str = happened.reason
+            if self._words and isinstance(reason, FaultWords):
+                reason = f"{reason}: {reason.said}"
+            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, told)
 
     # -------------------------------------------------------------------------------------------------------- changes
 
     def _read_entries(self) -> tuple[Entry, ...]:
         """Which plugins the settings and their file name. Raises ConfigError. Reads a file."""
-        entries = [entry_of_source(each) for each in self._config.plugins]
+        entries = [*self._given, *(entry_of_source(each) for each in self._config.plugins)]
         if self._config.file is not None:
             entries += entries_in_file(self._config.file, self._config.component_bytes)
         check_plugins(entries, "middleware")

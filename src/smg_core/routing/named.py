@@ -7,7 +7,7 @@ policies.
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction, signature
 from random import Random as Randomness
 
 from smg_core.routing.base import Policy, UnknownPolicy
@@ -18,7 +18,7 @@ from smg_core.routing.ranks import DpMinToken
 from smg_core.routing.settings import RoutingConfig
 from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
 
-__all__ = ["POLICIES", "checked_policy", "policy", "policy_for"]
+__all__ = ["POLICIES", "checked_policy", "policy", "policy_for", "policy_place"]
 
 _Make = Callable[[RoutingConfig, Randomness], Policy]
 
@@ -99,8 +99,23 @@ def checked_policy(called: str, make: Callable[[], object]) -> Policy:
         raise UnknownPolicy(f"{called} is no routing policy: {lacking}; {needed}")
     if iscoroutinefunction(pick) or isasyncgenfunction(pick):
         raise UnknownPolicy(f"{called} is no routing policy: its pick is a coroutine, and a policy must not wait")
+    if wrong := _wrong_arguments(pick):
+        raise UnknownPolicy(f"{called} is no routing policy: {wrong}; it is called as pick(candidates, context)")
     policy: Policy = made  # type: ignore[assignment]  # as far as can be seen
     return policy
+
+
+def _wrong_arguments(pick: object) -> str:
+    """Why a method cannot be called as `pick(candidates, context)`, "" where it can or cannot be looked at."""
+    try:
+        taken = signature(pick)  # type: ignore[arg-type]  # it can be called
+    except (TypeError, ValueError):
+        return ""
+    try:
+        taken.bind(None, None)
+    except TypeError as error:
+        return f"its pick{taken} cannot be called with two arguments ({error})"
+    return ""
 
 
 def policy_for(rows: Iterable[str]) -> Mapping[tuple[str, str], str]:
@@ -109,15 +124,19 @@ def policy_for(rows: Iterable[str]) -> Mapping[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for row in rows:
         place, equals, name = row.rpartition("=")
-        model, slash, role = place.rpartition("/")
-        if not slash or role not in _ROLES:  # the names of models have slashes, too
-            model, role = place, "*"
+        model, role = policy_place(place)
         if not equals or not model or not name:
             raise ValueError(f"{row!r} is not of the form MODEL=POLICY or MODEL/ROLE=POLICY")
         if (model, role) in found:
             raise ValueError(f"there are two policies for {place!r}")
         found[model, role] = name
     return found
+
+
+def policy_place(place: str) -> tuple[str, str]:
+    """The model and the role of "MODEL" or "MODEL/ROLE"; without one, any role."""
+    model, slash, role = place.rpartition("/")
+    return (model, role) if slash and role in _ROLES else (place, "*")  # the names of models have slashes, too
 
 
 _ROLES = frozenset({"regular", "prefill", "decode", "encode", "embedding", "*"})

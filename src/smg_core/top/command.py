@@ -1,7 +1,7 @@
 """The command `smg-gateway top` (edge): asks the admin door, and shows what it says until it is interrupted.
 
-Decides what is asked, how often, and what is said where there is no door, no permission or no metrics. Above: cli. Below:
-`figures`, `screen`, admin_client.
+Decides what is asked, how often, where the metrics are, and what is said where there is no door, no permission or no metrics.
+Above: cli. Below: `figures`, `screen`, admin_client.
 """
 
 import argparse
@@ -9,11 +9,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from smg_core.commands.admin import AdminDoor, DoorRefused, door_flags, opened_door
 from smg_core.json_types import Json
-from smg_core.settings import number_flag
+from smg_core.settings import ConfigError, number_flag
 from smg_core.top.figures import MetricsReading, figures_between, read_metrics
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ MOST_ROWS = 1_000_000
 def top_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `top`."""
     door_flags(parser)
+    text = "where the metrics are read, such as http://127.0.0.1:9090/metrics (default: where the admin door says they are)"
+    parser.add_argument("--metrics", metavar="URL", help=text)
     parser.add_argument(
         "--once",
         action="store_true",
@@ -50,8 +53,8 @@ def _top(args: argparse.Namespace) -> int:
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
-        with opened_door(args) as door:
-            frames = _frames(door, args, time.monotonic, time.sleep)
+        with _opened(args) as (door, metrics):
+            frames = _frames(door, metrics, args, time.monotonic, time.sleep)
             first = next(frames)
             if args.once or not sys.stdout.isatty():  # only a terminal can show one frame over another
                 console.print(first)
@@ -67,18 +70,76 @@ def _top(args: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _opened(args: argparse.Namespace) -> "Iterator[tuple[AdminDoor | None, _Metrics]]":
+    """A context with the admin door, where there is one, and with where the metrics are. Raises ConfigError and DoorRefused."""
+    if not args.admin and not args.metrics:
+        raise ConfigError(
+            "where is the admin door? Give --admin URL or SMG_ADMIN; or --metrics URL, where the metrics are"
+        )
+    with ExitStack() as stack:
+        door = stack.enter_context(opened_door(args)) if args.admin else None
+        yield door, _Metrics(door, args.metrics, args.timeout)
+
+
+class _Metrics:
+    """Where the metrics are read: at the `url` that was given, else at the admin door, else at the port that the door's settings
+    name, on the machine that this runs on or on the one that the settings name."""
+
+    def __init__(self, door: AdminDoor | None, url: str | None, timeout: float) -> None:
+        self._door, self._url, self._timeout = door, url, timeout
+
+    def text(self) -> str:
+        """The metrics as they are now. Raises DoorRefused."""
+        if self._url is None and self._door is not None:
+            try:
+                return self._door.ask("GET", "/admin/metrics").text
+            except DoorRefused as error:
+                if error.status != 404:
+                    raise
+                self._url = self._elsewhere(self._door)
+        return self._fetched(self._url or "")
+
+    @staticmethod
+    def _elsewhere(door: AdminDoor) -> str:
+        """The URL of the metrics' own port, by the settings of the gateway. Raises DoorRefused where it has none."""
+        values = {each["path"]: each["value"] for each in door.ask("GET", "/admin/config").json()["settings"]}
+        port, host, path = (values.get(f"metrics.{name}") for name in ("port", "host", "path"))
+        if not port:
+            raise DoorRefused(
+                "the gateway has no metrics that can be found: start it with --metrics-admin, or with --metrics-port",
+                404,
+            )
+        return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}{path}"  # noqa: S104  # read, not bound
+
+    def _fetched(self, url: str) -> str:
+        import httpx
+
+        try:
+            answer = httpx.get(url, timeout=self._timeout, trust_env=False)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise DoorRefused(f"the metrics at {url} cannot be read: {error}") from None
+        if answer.status_code != httpx.codes.OK:
+            raise DoorRefused(f"the metrics at {url} cannot be read: {answer.status_code}", answer.status_code)
+        return answer.text
+
+
 def _frames(
-    door: AdminDoor, args: argparse.Namespace, now: Callable[[], float], sleep: Callable[[float], None]
+    door: AdminDoor | None,
+    metrics: _Metrics,
+    args: argparse.Namespace,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
 ) -> "Iterator[RenderableType]":
     """A frame each interval. The first raises DoorRefused where the door cannot be asked; later ones say so, and try again."""
     from smg_core.top.screen import top_frame
 
-    before, shown, note = _read(door, now), None, ""
+    before, shown, note = _read(metrics, now), None, ""
     while True:
         sleep(args.interval)
         try:
-            health: Json = door.ask("GET", "/admin/health").json()
-            latest = _read(door, now)
+            health: Json = door.ask("GET", "/admin/health").json() if door is not None else {}
+            latest = _read(metrics, now)
             shown = figures_between(before, latest), health if isinstance(health, dict) else {}
             before, note = latest, ""
         except DoorRefused as error:
@@ -90,18 +151,13 @@ def _frames(
         yield top_frame(*shown, args.rows, note)
 
 
-def _read(door: AdminDoor, now: Callable[[], float]) -> MetricsReading:
+def _read(metrics: _Metrics, now: Callable[[], float]) -> MetricsReading:
     """The metrics as they are now. Raises DoorRefused."""
+    text = metrics.text()
     try:
-        answer = door.ask("GET", "/admin/metrics")
-    except DoorRefused as error:
-        if error.status == 404:
-            raise DoorRefused("the admin door has no metrics: start the gateway with --metrics-admin", 404) from None
-        raise
-    try:
-        reading = read_metrics(answer.text, now())
+        reading = read_metrics(text, now())
     except ValueError as error:
-        raise DoorRefused(f"the admin door gives no metrics: {error}") from None
+        raise DoorRefused(f"there are no metrics of a gateway: {error}") from None
     if not reading.of("smg_discovery_models"):
         raise DoorRefused("the gateway's metrics have other names (metrics.names: smg), which top cannot read")
     return reading

@@ -39,10 +39,31 @@ def _conform(parser: argparse.ArgumentParser) -> None:
     conform_flags(parser)
 
 
+def _bench(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.bench import bench_flags
+
+    bench_flags(parser)
+
+
+def _record(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.cassettes import record_flags
+
+    record_flags(parser)
+
+
+def _replay(parser: argparse.ArgumentParser) -> None:
+    from smg_simulator.commands.cassettes import replay_flags
+
+    replay_flags(parser)
+
+
 FLAGS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "bench": _bench,
     "conform": _conform,
     "demo": _demo,
     "faults": _faults,
+    "record": _record,
+    "replay": _replay,
     "simulate": _simulate,
     "simulate-fleet": _simulate_fleet,
 }

@@ -18,6 +18,9 @@ __all__ = ["faults_flags", "simulate_flags"]
 
 _MOST = 1_000_000_000_000
 _POOLED = ("embed", "classify", "score")
+_POOLED_FIELDS = ("pooled", "labels", "alternatives")
+_KV_ROLES = ("kv_producer", "kv_consumer", "kv_both")
+_DIALECTS = ("vllm", "sglang", "trtllm", "tokenspeed", "mlx", "neutral")
 
 SIMULATED_TIMING: dict[str, tuple[type, str]] = {
     "prefill_rate": (float, "prompt tokens a second, all requests together (default: at once)"),
@@ -83,6 +86,13 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
         metavar="ID,ID",
         help="token ids that are among the likeliest at every position, so that texts can be scored by them",
     )
+    text = "hand caches of prompts over, as this connector does (NixlConnector, MooncakeConnector), in --kv-role"
+    parser.add_argument("--kv-connector", default=argparse.SUPPRESS, metavar="NAME", help=text)
+    parser.add_argument(
+        "--kv-role", choices=_KV_ROLES, default=argparse.SUPPRESS, help="what of a request is done here"
+    )
+    text = "the one dialect to speak (default: all)"
+    parser.add_argument("--dialect", dest="dialects", choices=_DIALECTS, default=argparse.SUPPRESS, help=text)
     parser.add_argument(
         "--script", type=Path, metavar="FILE", help="replies, calls, pauses and faults: TOML, YAML or JSON"
     )
@@ -169,7 +179,9 @@ def _simulate(args: argparse.Namespace) -> int:
         timing = Timing(**{name: given[name] for name in SIMULATED_TIMING if name in given})
         rates = tuple((Fault(cast("FaultKind", kind)), share) for kind, share in args.fault)
         own = {name: given[name] for name in SIMULATED_ENGINE if name in given}
-        own |= {name: given[name] for name in ("pooled", "labels", "alternatives") if name in given}
+        own |= {name: given[name] for name in (*_POOLED_FIELDS, "kv_connector", "kv_role") if name in given}
+        if "dialects" in given:
+            own["dialects"] = (given["dialects"],)
         if own.get("pooled", "embed") != "embed":
             own["dialects"] = ("neutral",)  # vLLM's has no such calls, and a gateway would choose it
         config = SimulatorConfig(timing=timing, fault_rates=rates, generation_model="pooled" not in own, **own)

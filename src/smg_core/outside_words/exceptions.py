@@ -1,0 +1,30 @@
+"""What an exception of users' code says, for whoever may read it: the author, in a notebook or a test.
+
+Its text may have a part of a request in it, so logs have it only with `observability.fault_words`. Pure. Above:
+middleware.asking, observability.policy_failures. Below: nothing.
+"""
+
+__all__ = ["FaultWords", "text_of"]
+
+_LONGEST = 1000
+
+
+class FaultWords(str):  # noqa: SLOT000  # one more field, which a str can have in its __dict__ alone
+    """A failure in words that anybody may read: its class and its place. `said` is what the exception itself says."""
+
+    said: str = ""
+
+    @classmethod
+    def of(cls, words: str, error: BaseException) -> "FaultWords":
+        """`words` about `error`."""
+        made = cls(words)
+        made.said = text_of(error)
+        return made
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says, at most 1,000 characters of it. Its class may be users' code."""
+    try:
+        return str(error)[:_LONGEST]
+    except Exception:  # noqa: BLE001  # code of others, which may raise anything
+        return "(it cannot be shown)"

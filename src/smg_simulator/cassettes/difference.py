@@ -1,0 +1,76 @@
+"""What is different of two answers to one request, and of all together.
+
+Pure. Above: the command. Below: cassette, bench.figures.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from smg_simulator.bench.figures import BenchSummary
+from smg_simulator.cassettes.cassette import CassetteExchange
+
+__all__ = ["ReplayedExchange", "differences", "replay_lines"]
+
+_SHOWN = 60
+_MOST_SHOWN = 20
+
+
+@attrs.frozen
+class ReplayedExchange:
+    """A recorded exchange, and the one that it was when it was asked again."""
+
+    before: CassetteExchange
+    after: CassetteExchange
+
+
+def differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
+    """What is different: its name, and how. Of a cassette without words, texts are compared by nothing but their being there."""
+    before, after = pair.before, pair.after
+    if before.status != after.status:
+        yield "status", f"{before.status} -> {after.status}: {after.said.error[:_SHOWN]}".rstrip(": ")
+        return
+    if before.redacted:
+        rows = [("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls])]
+    else:
+        rows = [
+            (each, getattr(before.said, each), getattr(after.said, each)) for each in ("text", "reasoning", "calls")
+        ]
+    rows.append(("finish", before.said.finish, after.said.finish))
+    rows.append(("prompt tokens", before.said.prompt_tokens, after.said.prompt_tokens))
+    rows.append(("error", bool(before.said.error), bool(after.said.error)))
+    for name, was, now in rows:
+        if was != now:
+            yield name, _how(was, now)
+
+
+def _how(was: object, now: object) -> str:
+    """The two from where they begin to differ."""
+    if not (isinstance(was, str) and isinstance(now, str)):
+        return f"{str(was)[:_SHOWN]!r} -> {str(now)[:_SHOWN]!r}"
+    at = next(
+        (at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), min(len(was), len(now))
+    )
+    return f"from character {at}: {was[at : at + _SHOWN]!r} -> {now[at : at + _SHOWN]!r}"
+
+
+def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
+    """What is said of a replay, and how many answers are different."""
+    counts: Counter[str] = Counter()
+    different, shown = 0, []
+    for number, pair in enumerate(pairs, 1):
+        found = list(differences(pair))
+        different += bool(found)
+        counts.update(name for name, _ in found)
+        shown += [f"request {number} ({pair.before.path}): {name}: {how}" for name, how in found]
+    lines = shown[:_MOST_SHOWN] + ([f"... and {len(shown) - _MOST_SHOWN} more"] if len(shown) > _MOST_SHOWN else [])
+    what = ", ".join(f"{name} of {count}" for name, count in counts.most_common()) or "nothing"
+    lines.append(f"{len(pairs)} requests, {different} answered differently: {what}")
+    lines.append(f"{'seconds':<26}{'p50':>10}{'p90':>10}{'p99':>10}")
+    for name, of in (("first piece", lambda each: each.times[0]), ("whole", lambda each: each.seconds)):
+        for when in ("before", "after"):
+            some = [of(getattr(pair, when)) for pair in pairs if getattr(pair, when).times]
+            row = BenchSummary.of(some)
+            lines.append(f"{f'{name}, {when}':<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
+    return lines, different

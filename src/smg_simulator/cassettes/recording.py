@@ -1,0 +1,153 @@
+"""The proxy that records: passes requests on to a server as they are, and writes what was asked and answered (edge).
+
+Answers go to the client piece by piece as they come; the line is written behind the last. A client that leaves ends the request
+at the server too, and such an exchange is not kept. WebSockets are not passed on. Above: the command. Below: cassette, said.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import httpx
+import msgspec
+
+from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers, kept_path, redacted_body
+from smg_simulator.cassettes.said import Said, what_was_said
+
+__all__ = ["CassetteRecorder"]
+
+MOST_BODY = 64 << 20
+"""Bytes of a request, and of an answer that is kept."""
+_HOP = frozenset(
+    {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_HOP |= {"accept-encoding", "content-encoding", "proxy-authorization"}
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+
+
+class CassetteRecorder:
+    """An ASGI app before the server at `url`, which writes to `out`, at most `most` bytes of it. With a `secret` the words of
+    prompts are others, and answers are kept without theirs; `tell` is called once where the cassette is full."""
+
+    def __init__(self, url: str, out: Path, *, most: int, secret: bytes | None, tell: Callable[[str], None]) -> None:
+        self._url, self._out, self._left, self._secret, self._tell = url.rstrip("/"), out, most, secret, tell
+        self._began = time.perf_counter()
+        self._writing = asyncio.Lock()
+        self._file: TextIO | None = None
+        self._client: httpx.AsyncClient | None = None
+        self.kept = 0
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """A context in which it records. Raises OSError where the file cannot be written; one that is there stays as it is."""
+        file = self._out.open("x")
+        self._out.chmod(0o600)
+        timeout = httpx.Timeout(None, connect=30)
+        async with httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None)) as client:
+            self._file, self._client = file, client
+            try:
+                yield
+            finally:
+                self._client = None
+                await asyncio.to_thread(file.close)
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http" or self._client is None:
+            return
+        at, body = time.perf_counter() - self._began, await _body(receive)
+        if body is None:
+            await _plain(send, 413, b"over 64 MiB, which is not recorded")
+            return
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        passed = [(name, value) for name, value in headers if name.lower() not in _HOP] + [
+            ("accept-encoding", "identity")
+        ]
+        query = scope.get("query_string", b"").decode("latin-1")
+        url = f"{self._url}{scope['path']}" + (f"?{query}" if query else "")
+        sent = self._client.stream(scope["method"], url, headers=passed, content=body)
+        try:
+            async with sent as answer:
+                made = CassetteExchange(
+                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, Said()
+                )
+                made.headers = kept_headers(headers)
+                whole = await self._passed_on(answer, made, receive, send)
+        except httpx.HTTPError as error:
+            await _plain(send, 502, f"{self._url} cannot be asked: {error}".encode())
+            return
+        if whole is not None:
+            await self._keep(made, body, answer.headers.get("content-type", ""), whole)
+
+    async def _passed_on(
+        self, answer: httpx.Response, made: CassetteExchange, receive: _Receive, send: _Send
+    ) -> bytes | None:
+        """Send an answer to the client as it comes; its whole body, None where the client has left or it is too large to keep."""
+        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        headers = [(name, value) for name, value in headers if name.decode() not in _HOP]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+        left = asyncio.create_task(_until_left(receive))
+        pieces: list[bytes] = []
+        try:
+            async for piece in answer.aiter_raw():
+                if left.done():
+                    return None
+                made.times.append(round(time.perf_counter() - self._began - made.at, 6))
+                pieces.append(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            made.seconds = round(time.perf_counter() - self._began - made.at, 6)
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            left.cancel()
+            await asyncio.gather(left, return_exceptions=True)
+        return b"".join(pieces) if sum(map(len, pieces)) <= MOST_BODY else None
+
+    async def _keep(self, made: CassetteExchange, body: bytes, content_type: str, whole: bytes) -> None:
+        said = await asyncio.to_thread(what_was_said, made.path, made.status, content_type, whole)
+        if self._secret is None:
+            made.body, made.said = body.decode(errors="replace"), said
+        else:
+            made.body = await asyncio.to_thread(redacted_body, body, self._secret)
+            made.said, made.redacted = said.without_words(), True
+        line = msgspec.json.encode(made).decode() + "\n"
+        async with self._writing:
+            if len(line) > self._left:
+                if self._left:
+                    self._tell("the cassette is full: what comes now is passed on and not recorded")
+                self._left = 0
+                return
+            self._left -= len(line)
+            await asyncio.to_thread(self._write, line)
+            self.kept += 1
+
+    def _write(self, line: str) -> None:
+        if self._file is not None:
+            self._file.write(line)
+            self._file.flush()
+
+
+async def _body(receive: _Receive) -> bytes | None:
+    """The whole body of a request, None for one that is too large."""
+    pieces, size, more = [], 0, True
+    while more:
+        message = await receive()
+        piece = message.get("body", b"")
+        size, more = size + len(piece), message.get("more_body", False)
+        pieces.append(piece)
+        if size > MOST_BODY:
+            return None
+    return b"".join(pieces)
+
+
+async def _until_left(receive: _Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _plain(send: _Send, status: int, text: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+    await send({"type": "http.response.body", "body": text})

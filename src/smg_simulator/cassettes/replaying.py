@@ -1,0 +1,76 @@
+"""Sends the requests of a cassette again, at their times, and reads the answers (edge).
+
+Above: the command. Below: cassette, said.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import httpx
+import msgspec
+
+from smg_simulator.cassettes.cassette import CassetteExchange
+from smg_simulator.cassettes.difference import ReplayedExchange
+from smg_simulator.cassettes.said import Said, what_was_said
+
+__all__ = ["replayed"]
+
+
+async def replayed(
+    exchanges: Sequence[CassetteExchange],
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    model: str,
+    faster: float,
+    most: int,
+    timeout: float,
+    come: Callable[[ReplayedExchange], None],
+) -> list[ReplayedExchange]:
+    """Every exchange with the one that it is now, in their order. They are sent at their times, so many times `faster`, and at
+    most `most` at once; `model` is asked in place of the recorded one ("": that one)."""
+    began, free = time.perf_counter(), asyncio.Semaphore(most)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=most)
+    async with httpx.AsyncClient(
+        base_url=url.rstrip("/"), headers=dict(headers), timeout=timeout, limits=limits
+    ) as client:
+
+        async def again(before: CassetteExchange) -> ReplayedExchange:
+            await asyncio.sleep(before.at / faster - (time.perf_counter() - began))
+            async with free:
+                pair = ReplayedExchange(before, await _asked(client, before, model))
+            come(pair)
+            return pair
+
+        return list(await asyncio.gather(*map(again, exchanges)))
+
+
+async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str) -> CassetteExchange:
+    began = time.perf_counter()
+    after = CassetteExchange(before.at, before.method, before.path, "", 0, Said())
+    pieces: list[bytes] = []
+    headers, body = {**before.headers, "accept-encoding": "identity"}, _body(before.body, model)
+    try:
+        async with client.stream(before.method, before.path, headers=headers, content=body) as answer:
+            after.status = answer.status_code
+            async for piece in answer.aiter_raw():
+                after.times.append(time.perf_counter() - began)
+                pieces.append(piece)
+        after.seconds = time.perf_counter() - began
+        content_type = answer.headers.get("content-type", "")
+        after.said = await asyncio.to_thread(what_was_said, before.path, after.status, content_type, b"".join(pieces))
+    except httpx.HTTPError as error:
+        after.said = Said(error=str(error) or type(error).__name__)
+    return after
+
+
+def _body(recorded: str, model: str) -> bytes:
+    """The body that is sent: the recorded one, with another model where one is named."""
+    if not model:
+        return recorded.encode()
+    try:
+        found = msgspec.json.decode(recorded)
+    except msgspec.DecodeError:
+        return recorded.encode()
+    return msgspec.json.encode({**found, "model": model} if isinstance(found, dict) and "model" in found else found)

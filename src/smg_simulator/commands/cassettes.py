@@ -1,0 +1,129 @@
+"""`smg-gateway record` and `replay`: what clients ask of a server, kept in a file, and asked again of another (edge).
+
+Decides which flags the commands have, and what their exit status says: of `replay` 1 where an answer is different. Above: flags.
+Below: cassettes.
+"""
+
+import argparse
+import asyncio
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import httpx
+
+from smg_core.commands.admin import bearer_of
+from smg_core.settings import ConfigError, number_flag, port_of
+from smg_simulator.cassettes.cassette import CassetteExchange, read_cassette
+from smg_simulator.cassettes.difference import ReplayedExchange, replay_lines
+
+__all__ = ["record_flags", "replay_flags"]
+
+_KEY = "SMG_API_KEY"
+_COUNT = number_flag(int, 1, 1_000_000)
+_SECONDS = number_flag(float, 0.001, 86400)
+
+
+def record_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway record`."""
+    parser.set_defaults(run=_record)
+    parser.add_argument("url", metavar="URL", help="the server that is asked, such as http://localhost:8000")
+    parser.add_argument("out", metavar="FILE", type=Path, help="the cassette, which must not be there yet")
+    text = "where clients ask instead (default: %(default)s)"
+    parser.add_argument("--listen", default="127.0.0.1:8001", metavar="HOST:PORT", help=text)
+    text = "keep other words in the place of prompts, and answers without theirs; lengths and beginnings stay alike"
+    parser.add_argument("--redact-prompts", action="store_true", help=text)
+    text = "most MiB of the cassette (default: %(default)s)"
+    parser.add_argument("--most", type=number_flag(int, 1, 1 << 20), default=1024, metavar="MIB", help=text)
+
+
+def replay_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway replay`."""
+    parser.set_defaults(run=_replay)
+    parser.add_argument("file", metavar="FILE", type=Path, help="the cassette")
+    parser.add_argument("url", metavar="URL", help="the server that is asked now")
+    parser.add_argument("--model", default="", help="the model to ask in place of the recorded ones")
+    for flag, kind, default, text in (
+        ("--faster", number_flag(float, 0.001, 1_000_000), 1.0, "in a time so many times shorter"),
+        ("--most", number_flag(int, 1, 20_000), 1000, "requests under way at most"),
+        ("--requests", _COUNT, 100_000, "the first so many requests of the cassette"),
+        ("--timeout", _SECONDS, 300.0, "seconds without anything new after which an answer has failed"),
+    ):
+        parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: %(default)s)")
+
+
+def _record(args: argparse.Namespace) -> int:
+    import uvicorn
+
+    from smg_simulator.cassettes.recording import CassetteRecorder
+
+    port = port_of(args.listen, "--listen")
+    host = args.listen.rpartition(":")[0].strip("[]")
+    if not args.url.startswith(("http://", "https://")):
+        raise ConfigError(f"record: {args.url[:60]}: expected http://HOST:PORT")
+
+    def tell(text: str) -> None:
+        print(f"smg-gateway: {text}", file=sys.stderr, flush=True)
+
+    async def recorded() -> int:
+        secret = secrets.token_bytes(32) if args.redact_prompts else None
+        recorder = CassetteRecorder(args.url, args.out, most=args.most << 20, secret=secret, tell=tell)
+        config = uvicorn.Config(recorder, host=host, port=port, lifespan="off", ws="none", log_level="warning")
+        server = uvicorn.Server(config)
+        async with recorder.opened():
+            tell(f"recording http://{args.listen} -> {args.url} into {args.out}; Ctrl-C ends it")
+            await server.serve()
+        tell(f"{recorder.kept} exchanges are in {args.out}")
+        return 0 if server.started else 1
+
+    try:
+        return asyncio.run(recorded())
+    except OSError as error:
+        tell(f"{args.out}: {error.strerror or error}")
+        return 1
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from smg_simulator.cassettes.replaying import replayed
+
+    headers = bearer_of(os.environ.get(_KEY, ""), _KEY)
+    exchanges = _read(args.file, args.requests)
+    done = 0
+
+    def come(pair: ReplayedExchange) -> None:
+        nonlocal done
+        done += 1
+        if done * 5 // len(exchanges) > (done - 1) * 5 // len(exchanges):
+            print(f"{done} of {len(exchanges)} requests", file=sys.stderr, flush=True)
+
+    try:
+        pairs = asyncio.run(
+            replayed(
+                exchanges,
+                args.url,
+                headers=headers,
+                model=args.model,
+                faster=args.faster,
+                most=args.most,
+                timeout=args.timeout,
+                come=come,
+            )
+        )
+    except httpx.InvalidURL as error:
+        raise ConfigError(f"replay: {args.url[:60]}: {error}") from None
+    lines, different = replay_lines(pairs)
+    print("\n".join(lines))
+    return 1 if different else 0
+
+
+def _read(file: Path, most: int) -> list[CassetteExchange]:
+    """The first exchanges of a cassette. Raises ConfigError."""
+    try:
+        with file.open() as lines:
+            found = [each for each, _ in zip(read_cassette(lines), range(most), strict=False)]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    if not found:
+        raise ConfigError(f"{file}: there is no exchange in it")
+    return found

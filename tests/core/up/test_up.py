@@ -1,0 +1,228 @@
+"""`smg-gateway up`: real engines of the simulator and a real gateway, as processes: started, watched, and ended."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from tests.shared import PATIENCE
+
+ROOT = Path(__file__).parents[3]
+QUESTION = {"model": "sim", "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 3}
+
+
+class Running:
+    """A running `up`, whose lines are read as they come."""
+
+    def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
+        self.process, self.port = process, port
+        self.lines: list[str] = []
+        self._new: Queue[str] = Queue()
+        self._reader = Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._new.put(line.rstrip())
+        self.process.stdout.close()
+
+    def until(self, words: str) -> str:
+        """The next line with these words."""
+        ends = time.monotonic() + PATIENCE
+        while True:
+            line = self._new.get(timeout=max(0.1, ends - time.monotonic()))
+            self.lines.append(line)
+            if re.search(words, line):
+                return line
+
+    def leaves(self) -> int:
+        status = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        while not self._new.empty():
+            self.lines.append(self._new.get())
+        return status
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def up(folder: Path, *engines: dict[str, Any], port: int | None = None, **sections: Any) -> Iterator[Running]:
+    """`up` of these engines, simulated where the gateway has further `sections`."""
+    port = port or free_port()
+    file = folder / "fleet.json"
+    gateway = {"server": {"port": port, "drain_s": 5}, "history": {"url": "memory:"}, **sections}
+    file.write_text(json.dumps({"engines": engines, "gateway": gateway}))
+    command = [sys.executable, "-m", "smg_core", "up", str(file), *(["--simulated"] if sections else [])]
+    environment = {**os.environ, "FLEET_PYTHON": sys.executable}
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    running = Running(process, port)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def simulator(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "command": "simulator", "model": "sim", **fields}
+
+
+def script(name: str, text: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "command": ["{python}", "-c", text], "model": "sim", **fields}
+
+
+def pid_in(line: str) -> int:
+    found = re.search(r"process (\d+)", line)
+    assert found is not None, line
+    return int(found[1])
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.full
+def test_engines_start_in_order_the_gateway_behind_them_and_all_end_in_the_reverse(tmp_path: Path) -> None:
+    with up(tmp_path, simulator("second", after=["first"]), simulator("first")) as running:
+        pids = [pid_in(running.until("up .* first starts"))]
+        running.until("up .* first is ready after")
+        pids.append(pid_in(running.until("up .* second starts")))
+        running.until("up .* second is ready after")
+        running.until("up .* gateway is ready after")
+        answer = httpx.post(f"http://127.0.0.1:{running.port}/v1/chat/completions", json=QUESTION, timeout=PATIENCE)
+        running.process.send_signal(signal.SIGINT)
+        assert running.leaves() == 0
+
+    assert answer.status_code == 200
+    ends = [line.split("| ")[1] for line in running.lines if line.startswith("up") and line.endswith("has ended")]
+    assert ends == ["gateway has ended", "second has ended", "first has ended"]
+    assert not any(map(is_alive, pids))
+    assert any(line.startswith("gateway | ") for line in running.lines)
+
+
+@pytest.mark.full
+def test_an_engine_that_will_not_start_ends_all_and_its_last_words_are_said(tmp_path: Path) -> None:
+    broken = script("broken", "import sys; print('CUDA out of memory'); sys.exit(3)")
+    with up(tmp_path, simulator("fine"), broken) as running:
+        assert running.leaves() == 1
+
+    said = "\n".join(running.lines)
+    assert "broken has ended with 3 before it was ready" in said
+    assert "up      | CUDA out of memory" in said
+    assert "gateway is ready" not in said
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", [["/no/such/program"], "no-such-program-here --x"])
+def test_a_program_that_is_not_there_is_said(tmp_path: Path, command: Any) -> None:
+    with up(tmp_path, {"name": "lost", "command": command}) as running:
+        assert running.leaves() == 1
+
+    assert any("lost cannot be started: No such file or directory" in line for line in running.lines)
+
+
+@pytest.mark.full
+def test_an_engine_that_never_answers_is_given_up_after_its_time(tmp_path: Path) -> None:
+    with up(tmp_path, script("silent", "import time; time.sleep(3600)", start_s=1)) as running:
+        assert running.leaves() == 1
+
+    assert any("silent has not come up within 1 s" in line for line in running.lines)
+
+
+@pytest.mark.full  # two starts of an engine, one of a gateway
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(signal.SIGKILL, "has served, and ended with -9"), (signal.SIGSTOP, "has not answered for 1 s")],
+    ids=["dies", "hangs"],
+)
+def test_an_engine_that_dies_or_hangs_is_started_again(tmp_path: Path, number: signal.Signals, words: str) -> None:
+    with up(tmp_path, simulator("engine", hang_s=1)) as running:
+        pid = pid_in(running.until("up .* engine starts"))
+        running.until("up .* gateway is ready after")
+        os.kill(pid, number)
+        running.until(f"up .* engine .*{words}; started again in")
+        assert pid_in(running.until("up .* engine starts")) != pid
+        running.until("up .* engine is ready after")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.leaves() == 0
+
+    assert not is_alive(pid)
+
+
+@pytest.mark.full
+def test_a_second_interrupt_ends_all_at_once(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(3600)"
+    with up(tmp_path, script("deaf", deaf, stop_s=3600)) as running:
+        pid = pid_in(running.until("up .* deaf starts"))
+        running.until("deaf .* deaf")
+        running.process.send_signal(signal.SIGINT)
+        running.until("up .* leaving")
+        running.process.send_signal(signal.SIGINT)
+        assert running.leaves() == 130
+
+    assert not is_alive(pid)
+
+
+@pytest.mark.full
+def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as too:
+        port, other = taken.getsockname()[1], too.getsockname()[1]
+        with up(tmp_path, simulator("engine", port=other), port=port) as running:
+            assert running.leaves() == 1
+
+    assert running.lines == [
+        f"smg-gateway: gateway: cannot listen on 127.0.0.1:{port}: Address already in use",
+        f"smg-gateway: engine: cannot listen on 127.0.0.1:{other}: Address already in use",
+    ]
+
+
+@pytest.mark.full  # eight processes
+def test_the_fleet_of_the_example_runs_from_its_file_with_simulated_engines(tmp_path: Path) -> None:
+    written = yaml.safe_load((ROOT / "examples" / "fleet" / "fleet.yaml").read_text())
+    engines = [{**each, "port": 0} for each in written["engines"]]
+    sections = {name: body for name, body in written["gateway"].items() if name not in ("history", "metrics")}
+    headers = {"authorization": "Bearer sk-fleet-0123456789abcdef"}
+    with up(tmp_path, *engines, **sections) as running:
+        running.until("up .* gateway is ready after")
+        base = f"http://127.0.0.1:{running.port}/v1"
+        with httpx.Client(base_url=base, headers=headers, timeout=PATIENCE) as client:
+            answers = [
+                client.post("/chat/completions", json={**QUESTION, "model": model})
+                for model in ("gpt-4o", "qwen3-32b", "qwen2.5-vl-72b")
+            ]
+            stranger = client.post("/chat/completions", json=QUESTION, headers={"authorization": "Bearer sk-nobody"})
+        running.process.send_signal(signal.SIGINT)
+        assert running.leaves() == 0
+
+    assert [each.status_code for each in answers] == [200, 200, 200], [each.text for each in answers]
+    assert stranger.status_code == 401
