@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -154,6 +155,7 @@ class Assembly:
         self._further: Rows = {}
         self._history, self._history_hooks, self.services.running.blobs = history, history_hooks, files
         self.limit_memory: LimitMemory | None = None
+        self.media_shared_as = ""  # by which processes find what they have made of media
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -301,9 +303,7 @@ class Assembly:
             keeping_sent(live.config.routing, services.policies, services.rng, services.call_later, process)
         )
         pool, scratch = await loading_place(live.config, self._stack)
-        loader = ModelLoader(
-            live.config, folder=self._folder, scratch=scratch, clock=services.clock, pool=pool, stack=self._stack
-        )
+        loader = self._loader(pool, scratch)
         running.sealer = loader.sealing.sealer
         running.onboarding = Onboarding(
             live.config, loader=loader, registry=services.registry, policies=services.policies, models=services.models
@@ -347,6 +347,12 @@ class Assembly:
             plugins=services.plugins,
             takes_work=lambda: not (services.admission.draining or services.life.retiring),
         )
+
+    def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:
+        """What makes models of the files of tokenizers and engines."""
+        services, folder, name = self.services, self._folder, self.media_shared_as
+        config, clock, stack = services.live.config, services.clock, self._stack
+        return ModelLoader(config, folder=folder, scratch=scratch, clock=clock, pool=pool, stack=stack, shared_as=name)
 
     def _begin_monitor(self) -> None:
         """Make what watches over workers, and what listens to their caches."""
