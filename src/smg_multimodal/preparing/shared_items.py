@@ -34,7 +34,7 @@ _FOLDER = Path("/dev/shm")  # noqa: S108 - memory that processes share by name
 _LOCK, _ROOM = ".lock", ".room"
 _ALIGNED = 64
 _PAGE = 4096
-_COPIED = 1024 * 1024
+_COPIED = 64 * 1024
 """Bytes up to which a file is read; longer ones are mapped, each of which takes a descriptor."""
 _KEPT_FREE = 8
 """Parts of the bound of which one is for what processes write before they look at the folder again."""
