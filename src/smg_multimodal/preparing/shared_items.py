@@ -102,9 +102,12 @@ class SharedItems:
         path = self._path / key.hex()
         written = self._path / f".{os.getpid()}-{next(self._names)}"
         try:
-            with written.open("xb", buffering=0) as file:
-                self._take_room(file.fileno(), length)
-                _write(file.fileno(), head, arrays)
+            file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                self._take_room(file, length)
+                _write(file, head, arrays)
+            finally:
+                os.close(file)
             written.rename(path)
         except OSError as error:
             log.warning("an item of media is not shared with other processes: %s", error)
