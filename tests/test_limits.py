@@ -780,6 +780,7 @@ CONSTANTS: dict[str, str] = {
     "gateway.launched.LAST_LINES": SHOWN,
     "gateway.launched.LINE": SHOWN,
     "models.media_service._FILES_SHARE": COST,
+    "models.media_service._MAPPED": "each takes a descriptor; what is not kept is mapped again in 50 us",
     "machine.memory._MAPPED_BYTES": COST,
     "machine.memory._NEVER": "larger than the number of collections of any process",
     "pipeline.tools.search._SHOWN": SHOWN,
@@ -1146,7 +1147,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.decoding.fast_png: _BAND _PIECE
         smg_multimodal.fetching.fetch: _DECODED_AT_ONCE _DECODED_HERE _STEPS_HERE _WALKED_HERE
         smg_multimodal.pixels.layouts: _FEWEST _FLOAT_BAND
-        smg_multimodal.preparing.packaging: _ROUNDED
+        smg_multimodal.preparing.shared_items: _COPIED
+        smg_multimodal.preparing.wire_forms: _ROUNDED
         smg_multimodal.pixels.passes: _SOURCE_BAND _MIDDLE_BAND _OUTPUT_BAND
         smg_multimodal.pixels.resample: _BAND
         smg_multimodal.pixels.transforms: _BLOCK
@@ -1162,6 +1164,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.recordings.audio: _WEIGHTS
         smg_multimodal.decoding.clips: _BESIDE _PIXEL_BYTES
         smg_multimodal.preparing.content: _SAMPLES _SAMPLE_BYTES
+        smg_multimodal.preparing.shared_items: _ALIGNED _KEPT_FREE _PAGE
         smg_multimodal.decoding.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
         smg_multimodal.decoding.costs: _RECORDED _LEAST_RECORDED _SPECTRA
         smg_multimodal.decoding.decode: _FRAMES_HELD
@@ -1232,7 +1235,7 @@ LIBRARY_DEFAULTS: dict[str, str] = {
     SET: """
         smg_multimodal.recordings.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
         smg_multimodal.processes.budget: __init__.waiting
-        smg_multimodal.preparing.content: __init__.max_bytes
+        smg_multimodal.preparing.content: __init__.max_bytes __init__.most
         smg_multimodal.processes.documents: __init__.kept_characters __init__.processes __init__.seconds __init__.wait_seconds
         smg_multimodal.processes.decoders: __init__.threads __init__.processes __init__.memory __init__.tensors __init__.seconds
         smg_multimodal.processes.decoders: __init__.clip_seconds __init__.wait_seconds

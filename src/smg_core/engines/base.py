@@ -176,10 +176,11 @@ class ModelInfo:
 @attrs.frozen
 class Pixels:
     """How an engine wants pictures. `raw`: pixels as bytes, which it rescales and normalises itself. `resize`: the library
-    whose arithmetic its own processor uses, Pillow or torch."""
+    whose arithmetic its own processor uses, Pillow or torch. `floats`: the type in which floats are sent."""
 
     raw: bool = False
     resize: Literal["pil", "torch"] = "pil"
+    floats: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
 @attrs.frozen

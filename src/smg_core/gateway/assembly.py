@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -117,7 +118,8 @@ class Assembly:
     given of the world. `apis` are rows of APIs, in place of all that there are. `tools` are Python functions that models may
     call: requests name them as the server of tools `functions`. `guardrails` are asked before those of the settings.
     `policies` are of one model or role each, by "MODEL", "MODEL/ROLE" or "*/ROLE"; `middleware` are plugins, as classes or as
-    the settings name them; `config` may be a dictionary of sections. Raises ConfigError, ValueError or UnknownPolicy where one of them is not what it is to be.
+    the settings name them; `config` may be a dictionary of sections. Raises ConfigError, ValueError or UnknownPolicy where one of
+    them is not what it is to be.
     """
 
     on_trial = False  # whether the author of a policy or a plugin is the one who reads the log
@@ -178,6 +180,7 @@ class Assembly:
         self._further: Rows = {}
         self._history, self._history_hooks, self.services.running.blobs = history, history_hooks, files
         self.limit_memory: LimitMemory | None = None
+        self.media_shared_as = ""  # by which processes find what they have made of media
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -325,9 +328,7 @@ class Assembly:
             keeping_sent(live.config.routing, services.policies, services.rng, services.call_later, process)
         )
         pool, scratch = await loading_place(live.config, self._stack)
-        loader = ModelLoader(
-            live.config, folder=self._folder, scratch=scratch, clock=services.clock, pool=pool, stack=self._stack
-        )
+        loader = self._loader(pool, scratch)
         running.sealer = loader.sealing.sealer
         running.onboarding = Onboarding(
             live.config, loader=loader, registry=services.registry, policies=services.policies, models=services.models
@@ -378,6 +379,12 @@ class Assembly:
             plugins=services.plugins,
             takes_work=lambda: not (services.admission.draining or services.life.retiring),
         )
+
+    def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:
+        """What makes models of the files of tokenizers and engines."""
+        services, folder, name = self.services, self._folder, self.media_shared_as
+        config, clock, stack = services.live.config, services.clock, self._stack
+        return ModelLoader(config, folder=folder, scratch=scratch, clock=clock, pool=pool, stack=stack, shared_as=name)
 
     def _begin_monitor(self) -> None:
         """Make what watches over workers, and what listens to their caches."""

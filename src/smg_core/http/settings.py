@@ -323,7 +323,8 @@ class MediaConfig:
     )
     cache_bytes: int = option(
         512 * MIB,
-        "Memory for items seen before, files and tensors together, in bytes; 0 keeps none.",
+        "Memory for items seen before, files and tensors together, in bytes; 0 keeps none. Tensors are kept once for all "
+        "processes, files by each.",
         at_least=0,
         at_most=1 << 40,
     )

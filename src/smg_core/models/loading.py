@@ -58,7 +58,8 @@ class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
     `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealing` has the keys of what is
     sealed, `content` has what reads documents for all models, and what fetches media for
-    those whose engines read prompts themselves."""
+    those whose engines read prompts themselves. What is made of media is kept by the name `shared_as` with other processes, if
+    there are any."""
 
     def __init__(
         self,
@@ -69,8 +70,10 @@ class ModelLoader:
         clock: Clock,
         pool: Executor,
         stack: AsyncExitStack,
+        shared_as: str = "",
     ) -> None:
         self._config = config
+        self._shared_as = shared_as
         self._folder = folder
         self._scratch = scratch
         self._clock = clock
@@ -247,7 +250,8 @@ class ModelLoader:
         if self._media is None:
             cores = usable_cpus()
             processes = self._config.server.processes or cores
-            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self._config.media, processes, cores)
+            made = partial(GatewayMedia, self._config.media, processes, cores, self._shared_as)
+            self._media = await loop.run_in_executor(self._pool, made)
             self._stack.push_async_callback(self._close_media)
         service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
         return await loop.run_in_executor(self._pool, service)

@@ -29,6 +29,7 @@ from smg_multimodal.decoding.decode import ImageLimits
 from smg_multimodal.fetching.fetch import Fetcher, FetchLimits
 from smg_multimodal.preparing.content import DigestMemory, FeatureCache
 from smg_multimodal.preparing.prepare import Preparer
+from smg_multimodal.preparing.shared_items import SharedItems
 from smg_multimodal.processes.decoders import Decoders
 from smg_multimodal.records.errors import MediaError, UnknownFamily, UnsupportedModel
 
@@ -39,6 +40,10 @@ log = logging.getLogger("smg.media")
 _OF_STRANGE_FILES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """What values that no check foresaw may lead to while a model is loaded. Its text is served all the same."""
 
+_SEEN = "smg-seen-"
+"""How the names of folders of items begin that the processes of a gateway share."""
+_MAPPED = 256
+"""Items that a process keeps mapped: each takes a descriptor. Others are mapped when they come again."""
 _FILES_SHARE = 8
 """One part in so many of the cache is for recognising files that come again; the rest is for tensors."""
 
@@ -59,8 +64,9 @@ class _Vocabulary:
 class GatewayMedia:
     """Fetching, decoding, budgets and caches of one gateway."""
 
-    def __init__(self, config: MediaConfig, processes: int = 1, cores: int = 1) -> None:
-        """`processes` is how many gateways like this one share the `cores`."""
+    def __init__(self, config: MediaConfig, processes: int = 1, cores: int = 1, shared_as: str = "") -> None:
+        """`processes` is how many gateways like this one share the `cores`, and what is made of media by the name `shared_as`, if
+        there is one."""
         files = config.cache_bytes // _FILES_SHARE
         self._config = config
         self._decoders = Decoders(
@@ -77,7 +83,8 @@ class GatewayMedia:
         )
         shares = config.shared_memory != "off"
         self._shared = shared_memory(self._decoders.pool, config.shared_memory_bytes) if shares else None
-        self._features = FeatureCache(config.cache_bytes - files)
+        self._seen = _seen_by_all(shared_as, config.cache_bytes - files, processes)
+        self._features = _features(self._seen, config.cache_bytes - files, processes)
         self._digests = DigestMemory(files)
 
     def service(self, name: str, folder: Path, config: Mapping[str, object], tokenizer: Tokenizer) -> ModelMedia | str:
@@ -154,6 +161,29 @@ class GatewayMedia:
         await self._fetcher.close()
         if self._shared is not None:
             self._shared.memory.close()
+        if self._seen is not None:
+            self._seen.close()
+
+
+def _seen_by_all(name: str, nbytes: int, processes: int) -> SharedItems | None:
+    """What the processes of a gateway remember together, by a `name` that they share; None, with a line in the log, where there
+    is no memory for it."""
+    if not name or not nbytes:
+        return None
+    try:
+        SharedItems.sweep(_SEEN)
+        return SharedItems(f"{_SEEN}{name}", nbytes, processes)
+    except OSError as error:
+        log.warning("each process remembers media for itself: there is no shared memory here: %s", error)
+        return None
+
+
+def _features(seen: SharedItems | None, nbytes: int, processes: int) -> FeatureCache:
+    """The cache of this process. Beside shared memory it has what lies there, which takes memory of its own only where it is
+    removed from there."""
+    if seen is None:
+        return FeatureCache(nbytes)
+    return FeatureCache(nbytes // max(1, processes), seen, most=_MAPPED)
 
 
 def _for_the_client(error: Exception) -> str:

@@ -88,7 +88,7 @@ class _Features:
 class ModelMedia:
     """One model's media: the pipeline's `MediaService`. Features are made as the engines probably want them, and made anew for an
     engine that wants them otherwise, so that a fleet may mix engines that normalise pixels with others. `preparers` has one for
-    every way in which engines may want them; `resize` is the operator's own word on it."""
+    every way in which engines may want them, with floats as they are made; `resize` is the operator's own word on it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ModelMedia:
         self._sharing = sharing
         self._preparers = preparers
         self._preparer = next(iter(preparers.values()))
-        self._loaders = {pixels: MediaLoader(each, fetcher, decoders=decoders) for pixels, each in preparers.items()}
+        self._loaders: dict[Pixels, tuple[Preparer, MediaLoader]] = {}
         self._resize = resize
         self._fetcher = fetcher
         self._decoders = decoders
@@ -129,7 +129,7 @@ class ModelMedia:
         self._check(items)
         media = await self._fetched(items, tenant)
         pixels = self._wanted(pixels)
-        loader = self._loaders[pixels]
+        _, loader = self._loading(pixels)
         costs = await self._costs(loader, media, items, tenant)
         check(sum(cost.tokens for cost in costs))
         copies = _copies(items)
@@ -154,7 +154,16 @@ class ModelMedia:
 
     def _wanted(self, pixels: Pixels) -> Pixels:
         """The form in which pixels are made for an engine that wants them so."""
-        return pixels if self._resize == "auto" else Pixels(pixels.raw, self._resize)
+        return pixels if self._resize == "auto" else attrs.evolve(pixels, resize=self._resize)
+
+    def _loading(self, pixels: Pixels) -> tuple[Preparer, MediaLoader]:
+        """What makes items in this form, and what brings their files."""
+        found = self._loaders.get(pixels)
+        if found is None:
+            preparer = self._preparers[attrs.evolve(pixels, floats="float32")].sent_as(pixels.floats, raw=pixels.raw)
+            found = preparer, MediaLoader(preparer, self._fetcher, decoders=self._decoders)
+            self._loaders[pixels] = found
+        return found
 
     def _check(self, items: Sequence[MediaItem]) -> None:
         if len(items) > self._max_items:
@@ -209,7 +218,8 @@ class ModelMedia:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._placed, ids, loaded)
 
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
-        prepared = self._preparers[loaded.pixels].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
+        preparer, _ = self._loading(loaded.pixels)
+        prepared = preparer.placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
         starts = tuple([(each.span[0], each.content_hash.hex()) for each in prepared.expanded.placeholders])
         tokens: Counter[str] = Counter()
@@ -222,18 +232,18 @@ class ModelMedia:
         dialect cannot carry."""
         with of_the_request("messages"):
             prepared = features.prepared
-            pixels = self._wanted(Pixels(facts.normalizes, facts.resizes))
-            if pixels != features.loaded.pixels:
+            pixels = self._wanted(Pixels(facts.normalizes, facts.resizes, facts.floats))
+            if features.loaded.pixels not in (pixels, attrs.evolve(pixels, floats="float32")):
                 prepared = await self._otherwise(features, pixels)
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, prepared, facts)
 
     async def _otherwise(self, features: _Features, pixels: Pixels) -> Prepared:
         """The same items, made anew for an engine that wants their pixels in another form: once for a request and form, and
         reserved as the first form was."""
-        loaded = features.loaded
+        loaded, (preparer, loader) = features.loaded, self._loading(pixels)
         if (known := loaded.others.get(pixels)) is not None:
             return known
-        loader, media, tenant, copies = self._loaders[pixels], loaded.media, loaded.tenant, _copies(loaded.media)
+        media, tenant, copies = loaded.media, loaded.tenant, _copies(loaded.media)
         costs = await together([loader.cost(each, tenant=tenant) for each in media])
         room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant, continues=True)
         try:
@@ -244,7 +254,7 @@ class ModelMedia:
             raise
         room.shrink(copies * sum(each.features.nbytes for each in items))
         room.live_as_long_as(loaded)
-        found = replace(features.prepared, items=items, processor=self._preparers[pixels].images)
+        found = replace(features.prepared, items=items, processor=preparer.images)
         loaded.others[pixels] = found
         return found
 

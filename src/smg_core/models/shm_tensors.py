@@ -12,8 +12,8 @@ from concurrent.futures import Executor
 import attrs
 
 from smg_core.engines.base import EngineFacts, RequestMedia
-from smg_multimodal.preparing.packaging import WireTensor
 from smg_multimodal.preparing.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
+from smg_multimodal.preparing.wire_forms import WireTensor
 
 __all__ = ["SharedTensors", "TensorSharing", "shared_memory"]
 

@@ -254,8 +254,8 @@ class SharedNumbers:
     """What `processes` processes share, each with a column of its own: `board` for the requests and tokens of each worker,
     `states` for how each process is, `metrics` for their series, `breakers` for those that are not closed, `polls` for what
     engines were asked, `limits` for the counters of limits (None: each process has its own) and `meshed` for what of them other
-    gateways are told. `lock` keeps all others out while one changes whose a row of the board is. It is handed to a process when
-    that is started."""
+    gateways are told, `media` the name by which they find what they have made of media ("": each keeps its own). `lock` keeps all
+    others out while one changes whose a row of the board is. It is handed to a process when that is started."""
 
     processes: int
     board: BoardMemory
@@ -266,6 +266,7 @@ class SharedNumbers:
     polls: Any
     limits: Any = None
     meshed: Any = None
+    media: str = ""
 
     @classmethod
     def made(

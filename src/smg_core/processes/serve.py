@@ -151,6 +151,7 @@ def _run(
         gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
         if shared.limits is not None:
             gateway.limit_memory = LimitMemory(shared.limits, column, shared.processes, shared.meshed)
+        gateway.media_shared_as = shared.media
         return _run_gateway(gateway, config, listeners, observing, channel, patience)
 
 

@@ -5,6 +5,7 @@ Below: the access log, the metrics, the admin door.
 """
 
 import contextlib
+import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -50,7 +51,8 @@ def shared_numbers(
     if processes == 1:
         return numbers
     limits = counters_block(config.limits.counters, processes)
-    return attrs.evolve(numbers, limits=limits, meshed=meshed_block(config) if limits is not None else None)
+    meshed = meshed_block(config) if limits is not None else None
+    return attrs.evolve(numbers, limits=limits, meshed=meshed, media=secrets.token_hex(16))
 
 
 def end_column(config: Config, shared: SharedNumbers, column: int) -> None:

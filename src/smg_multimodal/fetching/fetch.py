@@ -288,13 +288,14 @@ class MediaLoader:
 
     async def cost(self, media: Media, *, tenant: str) -> Cost:
         """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop. Where a foreign library opens
-        the file, when it is the item's turn for a process; an item that is remembered needs none. Raises MediaBusy where its turn
+        the file, when it is the item's turn for a process. What is remembered costs what it is. Raises MediaBusy where its turn
         does not come in time."""
         loop = asyncio.get_running_loop()
-        if self._preparer.measured_apart(media):
-            found = self._preparer.remembered(await self._key(media))
-            if found is not None:
-                return Cost(found.features.tokens, found.features.nbytes, 0)
+        apart = self._preparer.measured_apart(media)
+        key = await self._key(media) if apart else self._preparer.known_key(media)
+        if key is not None and (found := self._preparer.remembered(key)) is not None:
+            return Cost(found.features.tokens, found.features.nbytes, 0)
+        if apart:
             async with self._place(cost_of_measuring(len(media.data)), tenant) as pool:
                 return await loop.run_in_executor(pool, self._preparer.cost, media)
         if len(media.data) <= _WALKED_HERE:
@@ -358,6 +359,8 @@ class MediaLoader:
             begun.set_result(None)
             loop = asyncio.get_running_loop()
             features = await loop.run_in_executor(pool, self._preparer.features, media, cost.facts)
+            if self._preparer.shares:
+                features = await loop.run_in_executor(pool, self._preparer.share, key, features)
         return self._preparer.remember(key, features)
 
     @contextlib.asynccontextmanager

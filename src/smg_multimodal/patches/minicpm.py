@@ -152,7 +152,7 @@ def views_apart(features: ItemFeatures) -> dict[str, Array]:
     side with zeros after them, and (1, views, 2) rows of (rows, columns) of patches."""
     strip, sizes = features.tensors["pixel_values"], features.tensors["target_sizes"]
     lengths = [int(rows * columns) * strip.shape[2] for rows, columns in sizes]
-    out = np.zeros((1, len(lengths), *strip.shape[1:3], max(lengths)), np.float32)
+    out = np.zeros((1, len(lengths), *strip.shape[1:3], max(lengths)), strip.dtype)
     start = 0
     for view, length in enumerate(lengths):
         out[0, view, :, :, :length] = strip[0, :, :, start : start + length]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smg_multimodal.records.types import Array
+from smg_multimodal.records.types import BFLOAT16, Array
 
 __all__ = ["joined", "padded"]
 
@@ -23,7 +23,9 @@ def padded(arrays: Sequence[Array], fill: float = 0.0) -> Array:
     shape = tuple(max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays), strict=True))
     if all(array.shape[1:] == shape for array in arrays):
         return joined(arrays)
-    out = np.full((sum(len(array) for array in arrays), *shape), fill, arrays[0].dtype)
+    dtype = arrays[0].dtype
+    filled = int(np.float32(fill).view(np.uint32)) >> 16 if dtype == BFLOAT16 else fill
+    out = np.full((sum(len(array) for array in arrays), *shape), filled, dtype)
     row = 0
     for array in arrays:
         where = (slice(row, row + len(array)), *(slice(0, extent) for extent in array.shape[1:]))

@@ -2,13 +2,14 @@
 
 Above: `prepare`. Below: `records.types`. Content is named by sha256, because names are shared between tenants and go to engines
 as cache keys. Recognising bytes seen before costs a comparison instead of a hash; the tensors of pictures seen before are kept
-up to a number of bytes, the least recently used going first. Neither class locks: one event loop's thread owns them.
+up to a number of bytes, the least recently used going first, and with other processes where there are several. Neither class
+locks: one event loop's thread owns them.
 """
 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from smg_multimodal.prompts.expand import Expanded
 from smg_multimodal.records.types import ItemFeatures
 
-__all__ = ["DigestMemory", "FeatureCache", "Noted", "content_key", "digest_of", "routing_keys"]
+__all__ = ["DigestMemory", "FeatureCache", "KeptByAll", "Noted", "content_key", "digest_of", "routing_keys"]
 
 _HASH_DIRECTLY = 32 * 1024
 _COMPARE_DIRECTLY = 2 * 1024 * 1024
@@ -116,14 +117,27 @@ class DigestMemory:
             self._bytes -= len(dropped.data)
 
 
-class FeatureCache:
-    """Features by content key, the least recently used dropped beyond `max_bytes` of tensors.
+class KeptByAll(Protocol):
+    """What several processes remember together: `shared_items.SharedItems`."""
 
-    Tensors become read-only when they are kept: several requests share them.
+    def get(self, key: bytes) -> ItemFeatures | None: ...
+    def touch(self, key: bytes) -> None: ...
+    def put(self, key: bytes, features: ItemFeatures) -> ItemFeatures: ...
+
+
+class FeatureCache:
+    """Features by content key, the least recently used dropped beyond `max_bytes` of tensors or `most` items.
+
+    Tensors become read-only when they are kept: several requests share them. What this process does not have is looked for in
+    `shared`, where there is one, and what it makes goes there (`share`, in a thread).
     """
 
-    def __init__(self, max_bytes: int = 512 * 1024 * 1024) -> None:
+    def __init__(
+        self, max_bytes: int = 512 * 1024 * 1024, shared: KeptByAll | None = None, *, most: int = 65_536
+    ) -> None:
         self._max_bytes = max_bytes
+        self._shared = shared
+        self._most = most
         self._bytes = 0
         self._items: OrderedDict[bytes, ItemFeatures] = OrderedDict()
 
@@ -135,12 +149,25 @@ class FeatureCache:
         """Bytes of tensors kept."""
         return self._bytes
 
+    @property
+    def shares(self) -> bool:
+        """Whether other processes have what this one makes."""
+        return self._shared is not None
+
     def get(self, key: bytes) -> ItemFeatures | None:
         """The features under `key`, or None."""
         found = self._items.get(key)
         if found is not None:
             self._items.move_to_end(key)
+            if self._shared is not None:
+                self._shared.touch(key)
+        elif self._shared is not None and (found := self._shared.get(key)) is not None:
+            self.put(key, found)
         return found
+
+    def share(self, key: bytes, features: ItemFeatures) -> ItemFeatures:
+        """Give `features` to all processes; returns them as they lie there, for `put`. In any thread."""
+        return features if self._shared is None else self._shared.put(key, features)
 
     def put(self, key: bytes, features: ItemFeatures) -> None:
         """Keep `features`, unless they alone are more than the whole budget."""
@@ -151,7 +178,7 @@ class FeatureCache:
         replaced = self._items.pop(key, None)
         self._bytes += features.nbytes - (replaced.nbytes if replaced else 0)
         self._items[key] = features
-        while self._bytes > self._max_bytes:
+        while self._bytes > self._max_bytes or len(self._items) > self._most:
             _, dropped = self._items.popitem(last=False)
             self._bytes -= dropped.nbytes
 

@@ -16,6 +16,7 @@ from smg_multimodal.patches.minicpm import views_apart
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
 from smg_multimodal.preparing.prepare import Prepared
+from smg_multimodal.preparing.wire_forms import WireTensor, wire_tensor
 from smg_multimodal.prompts.expand import ReadyItem
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import Array, Flat, ItemFeatures, Modality, Placeholder, Span
@@ -27,13 +28,11 @@ __all__ = [
     "TokenSpeedItem",
     "TrtllmInputs",
     "VllmInputs",
-    "WireTensor",
     "for_items",
     "for_sglang",
     "for_tokenspeed",
     "for_trtllm",
     "for_vllm",
-    "wire_tensor",
 ]
 
 
@@ -82,65 +81,6 @@ _COUNTED_ON: Mapping[tuple[str, Modality], frozenset[str]] = {
     ("molmo-2", Modality.IMAGE): frozenset({"image_token_pooling"})
 }
 """Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
-_DTYPES = {
-    "float32": np.float32,
-    "float16": np.float16,
-    "uint8": np.uint8,
-    "int64": np.int64,
-    "uint32": np.uint32,
-    "int32": np.int32,
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WireTensor:
-    """Little-endian bytes in C order, with shape and dtype by name. `data` borrows the array's memory where it can."""
-
-    data: memoryview
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes go over the wire."""
-        return self.data.nbytes
-
-
-_ROUNDED = 64 * 1024
-"""Floats that are rounded at a time: they stay in a core's cache from one step to the next."""
-
-
-def _bfloat16(array: Array) -> Array:
-    """Round to nearest even, keeping the upper halves of the words."""
-    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).reshape(-1)
-    made = np.empty(array.shape, "<u2")
-    flat, odd = made.reshape(-1), np.empty(min(_ROUNDED, bits.size), np.uint32)
-    for start in range(0, bits.size, _ROUNDED):
-        block = bits[start : start + _ROUNDED]
-        rounded = odd[: block.size]
-        np.right_shift(block, 16, out=rounded)
-        np.bitwise_and(rounded, 1, out=rounded)
-        np.add(rounded, 0x7FFF, out=rounded)
-        np.add(rounded, block, out=rounded)
-        np.right_shift(rounded, 16, out=flat[start : start + _ROUNDED], casting="unsafe")
-    return made
-
-
-def wire_tensor(array: Array, dtype: str | None = None) -> WireTensor:
-    """`array` as it goes over the wire; floats become `dtype`, integers int64.
-
-    `dtype` is float32, float16, bfloat16, or uint8 for pixels that were not normalised and so are whole.
-    """
-    if not np.issubdtype(array.dtype, np.floating):
-        dtype = "int64"
-    dtype = dtype or "float32"
-    if dtype == "bfloat16":
-        out = _bfloat16(array)
-    elif dtype in _DTYPES:
-        out = np.ascontiguousarray(array, np.dtype(_DTYPES[dtype]).newbyteorder("<"))
-    else:
-        raise UnsupportedModel(f"tensors cannot be sent as {dtype!r}")
-    return WireTensor(out.reshape(-1).view(np.uint8).data, tuple(array.shape), dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

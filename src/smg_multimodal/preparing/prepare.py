@@ -6,6 +6,7 @@ edge calls `features` in a thread, everything else on its own.
 """
 
 import contextlib
+import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from smg_multimodal.families.modalities import ClipProcessor, NumberedClips, Rec
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.content import DigestMemory, FeatureCache, Noted, content_key
+from smg_multimodal.preparing.wire_forms import FloatType, WireForm
 from smg_multimodal.prompts.expand import Expanded, ReadyItem, expand
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer
 from smg_multimodal.records.errors import BadMedia, MediaTooLarge, UnsupportedModel
@@ -107,8 +109,20 @@ class Preparer:
         self._limits = limits or ImageLimits()
         self._low_side = low_side
         self._reader: MediaReader = reader or PlainReader()
+        self._form: WireForm | None = None
         settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video, pillow_version)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
+
+    def sent_as(self, floats: FloatType, *, raw: bool = False) -> "Preparer":
+        """One that makes items as an engine takes them, so that those that come again are sent as they are: floats in this type,
+        and with `raw`, of pixels that are left as they are, bytes."""
+        form = WireForm(floats, raw)
+        if form == WireForm():
+            return self
+        made = copy.copy(self)
+        made._form = form
+        made._name = content_key([self._name, floats.encode(), b"raw" if raw else b""])
+        return made
 
     def _other_rules(self, files: ModelFiles, vocabulary: PromptTokenizer) -> list[PromptRule]:
         """Rules of the modalities whose tokens the model has: a Qwen model may be served without clips."""
@@ -151,6 +165,15 @@ class Preparer:
         features = self._cache.get(key)
         return None if features is None else ReadyItem(features, key)
 
+    @property
+    def shares(self) -> bool:
+        """Whether other processes are given what this one makes, by `share`."""
+        return self._cache.shares
+
+    def share(self, key: bytes, features: ItemFeatures) -> ItemFeatures:
+        """Give `features` to other processes; returns them as they are there, for `remember`. In any thread."""
+        return self._cache.share(key, features)
+
     def remember(self, key: bytes, features: ItemFeatures) -> ReadyItem:
         """Keep `features` under `key`."""
         self._cache.put(key, features)
@@ -158,6 +181,10 @@ class Preparer:
 
     def features(self, media: Media, facts: ClipFacts | RecordingFacts | None = None) -> ItemFeatures:
         """Decode and process one item. Touches nothing shared, so it may run in any thread. `facts` are those of its cost."""
+        made = self._made(media, facts)
+        return made if self._form is None else self._form.of(made, self.family.layout(made.modality)[0])
+
+    def _made(self, media: Media, facts: ClipFacts | RecordingFacts | None) -> ItemFeatures:
         if media.modality is not Modality.IMAGE or self.images is None:
             return self._features_of_other(media, facts)
         image = self._reader.picture(media.data, self._limits)

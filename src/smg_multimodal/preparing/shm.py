@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from smg_multimodal.preparing.packaging import WireTensor
+from smg_multimodal.preparing.wire_forms import WireTensor
 
 __all__ = ["SharedMemory", "SharedTensor", "namespace_id", "sweep_orphans"]
 

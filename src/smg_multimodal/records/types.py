@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 __all__ = [
+    "BFLOAT16",
     "Array",
     "Batched",
     "Box",
@@ -36,6 +37,9 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Bytes8 = NDArray[np.uint8]
 Box = tuple[int, int, int, int]
+
+BFLOAT16 = np.dtype("<u2")
+"""How arrays of bfloat16 are kept, which numpy has not: the upper halves of the words of floats."""
 
 
 class Size(NamedTuple):

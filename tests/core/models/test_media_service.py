@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import secrets
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from smg_core.pipeline.prompt.media import MediaItem, refuse_unless_taken, wante
 from smg_core.request import MediaSource
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_core.tokens import TokenIds
+from smg_multimodal.records.types import BFLOAT16, Modality
 
 pytestmark = pytest.mark.anyio
 
@@ -231,3 +233,45 @@ async def test_what_engines_were_told_of_recordings_leaves_a_model_of_text(
     assert isinstance(shared.service("m", folder, config, load_tokenizer(folder).tokenizer), str)
     assert "use_audio_in_video" in caplog.text
     await shared.close()
+
+
+async def test_what_one_process_made_of_a_medium_another_finds(tmp_path: Path) -> None:
+    """Two gateways stand for two processes of one: the second decodes nothing of what the first has, for the same tenant."""
+    name = f"test-{secrets.token_hex(8)}"
+    ours, theirs = (GatewayMedia(MediaConfig(threads=2), processes=2, shared_as=name) for _ in range(2))
+    try:
+        folder = qwen2_vl(tmp_path / "a")
+        one, other = service(ours, folder), service(theirs, folder)
+        made = await one.load([item("red")], pixels=Pixels(floats="bfloat16"), tenant="one")
+
+        def decoded(*_: object) -> None:
+            raise AssertionError("was made before")
+
+        preparer, _ = other._loading(Pixels(floats="bfloat16"))
+        features = preparer.features
+        preparer.features = decoded  # type: ignore[method-assign,assignment]
+        found = await other.load([item("red")], pixels=Pixels(floats="bfloat16"), tenant="one")
+        pixels = [each.items[0].features.tensors["pixel_values"] for each in (made, found)]
+        assert pixels[0].dtype == pixels[1].dtype == BFLOAT16
+        assert np.array_equal(pixels[0], pixels[1])
+        with pytest.raises(AssertionError, match="made before"):
+            await other.load([item("red")], pixels=Pixels(floats="bfloat16"), tenant="two")
+        preparer.features = features  # type: ignore[method-assign]
+        kept = await other.load([item("red")], pixels=Pixels(floats="bfloat16"), tenant="two")
+        assert kept.items[0].content_hash != found.items[0].content_hash
+    finally:
+        await ours.close()
+        await theirs.close()
+    assert not list(Path("/dev/shm").glob(f"*{name}"))
+
+
+async def test_a_fleet_of_narrow_and_wide_floats_is_served_by_one_making(media: GatewayMedia, tmp_path: Path) -> None:
+    wide, narrow = (EngineFacts(dialect="vllm", floats=floats) for floats in ("float32", "bfloat16"))
+    assert wanted_pixels([wide, narrow]) == Pixels()
+    assert wanted_pixels([narrow, narrow]) == Pixels(floats="bfloat16")
+    model = service(media, qwen2_vl(tmp_path / "a"))
+    loaded = await model.load([item("red")], pixels=Pixels())
+    placed = await model.place(TokenIds([1, model._anchors[Modality.IMAGE]]), loaded)
+    sent = [await model.pack(placed.features, facts) for facts in (wide, narrow)]
+    assert [each.shareable[0].dtype for each in sent] == ["float32", "bfloat16"]
+    assert not loaded.others

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 from reference_families import FAMILIES, opened, reference_processor
 from sound_files import clip, recording
@@ -22,7 +20,7 @@ from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.families.registry import FAMILIES as ROWS
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.preparing.engine_names import VLLM, named_for_engine
-from smg_multimodal.preparing.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
+from smg_multimodal.preparing.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm
 from smg_multimodal.preparing.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.records.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.records.types import Modality
@@ -342,37 +340,6 @@ def test_a_modality_the_family_does_not_have_is_refused() -> None:
         preparer("llava-1.5").ready(Media(tone(0.5), Modality.AUDIO))
     with pytest.raises(UnsupportedModel):
         Preparer(ModelFiles({"model_type": "qwen2_audio"}), WORDS).ready(Media(png(4, 4)))
-
-
-def test_tensors_are_lent_not_copied_where_they_can_be() -> None:
-    array = np.arange(6, dtype=np.float32).reshape(2, 3)
-    lent = wire_tensor(array)
-    array[0, 0] = 9
-    assert np.frombuffer(lent.data, np.float32)[0] == 9
-    assert wire_tensor(array, "float16").nbytes == 12
-    assert wire_tensor(np.array([[1, 2]], np.int32)).dtype == "int64"
-    assert wire_tensor(np.zeros((0, 3), np.float32)).nbytes == 0
-    with pytest.raises(UnsupportedModel):
-        wire_tensor(array, "complex64")
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, min_value=-(2.0**100), max_value=2.0**100), min_size=1))
-def test_bfloat16_is_the_nearest_there_is_and_of_two_the_even_one(values: list[float]) -> None:
-    array = np.array(values, np.float32)
-    sent = np.frombuffer(wire_tensor(array, "bfloat16").data, "<u2").astype(np.uint32)
-    for bits, value in zip(sent.tolist(), values, strict=True):
-        around = np.array([bits - 1 & 0xFFFF, bits, bits + 1 & 0xFFFF], np.uint32) << 16
-        below, got, above = around.view(np.float32).astype(np.float64).tolist()
-        others = [each for each in (below, above) if np.isfinite(each)]
-        assert all(abs(got - value) <= abs(each - value) for each in others)
-        assert bits % 2 == 0 or all(abs(got - value) < abs(each - value) for each in others)
-
-
-def test_a_long_tensor_is_rounded_as_its_parts_are() -> None:
-    array = np.random.default_rng(1).normal(size=(3, 50_000)).astype(np.float32)
-    whole = wire_tensor(array, "bfloat16")
-    parts = [bytes(wire_tensor(row, "bfloat16").data) for row in array]
-    assert (whole.shape, bytes(whole.data)) == ((3, 50_000), b"".join(parts))
 
 
 def test_low_detail_costs_fewer_tokens_and_has_a_key_of_its_own() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiers import examples
 
-from smg_multimodal.preparing.packaging import wire_tensor
 from smg_multimodal.preparing.shm import SharedMemory, namespace_id, sweep_orphans
+from smg_multimodal.preparing.wire_forms import wire_tensor
 
 SMALL, LARGE = wire_tensor(np.zeros(10, np.float32)), wire_tensor(np.arange(4000, dtype=np.float32))
 
@@ -98,7 +98,7 @@ def test_the_budget_holds_whatever_is_shared_and_forgotten(
 def test_what_a_killed_process_left_is_swept_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib, numpy as np; from smg_multimodal.preparing.shm import SharedMemory;"
-        "from smg_multimodal.preparing.packaging import wire_tensor;"
+        "from smg_multimodal.preparing.wire_forms import wire_tensor;"
         f"shared = SharedMemory('smg-test-dies', min_bytes=1, folder=pathlib.Path({str(tmp_path)!r}));"
         "shared.share(wire_tensor(np.zeros(9))); print('there', flush=True); sys.stdin.read()"
     )

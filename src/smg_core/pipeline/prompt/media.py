@@ -123,7 +123,12 @@ def wanted_pixels(kinds: Iterable[EngineFacts]) -> Pixels:
     """The form of pictures for a model's engines: `kinds` are the facts of all of them, and the worker is not chosen yet."""
     found = tuple(kinds)
     by_torch = any(facts.resizes == "torch" for facts in found)
-    return Pixels(any(facts.normalizes for facts in found), "torch" if by_torch else "pil")
+    floats = {facts.floats for facts in found}
+    return Pixels(
+        any(facts.normalizes for facts in found),
+        "torch" if by_torch else "pil",
+        found[0].floats if len(floats) == 1 else "float32",
+    )
 
 
 def media_of(messages: Sequence[Message]) -> list[MediaItem]:
