@@ -22,8 +22,10 @@ from smg_core.config.config import (
     to_yaml,
     without_password,
 )
+from smg_core.containers.settings import ContainersConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
+from smg_core.guardrails.settings import GuardrailsConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.file_settings import FilesConfig
 from smg_core.http.proxies.settings import ProxiesConfig
@@ -42,11 +44,13 @@ from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, PoolingConfig, StructuredConfig, TimeoutsConfig
 from smg_core.queueing.settings import QueueConfig
+from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import ConfigError, Setting, Value
 from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.vector_stores.settings import VectorStoresConfig
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
@@ -59,11 +63,13 @@ __all__ = [
     "ChannelConfig",
     "Config",
     "ConfigError",
+    "ContainersConfig",
     "DisaggregationConfig",
     "DiscoveryConfig",
     "DocumentsConfig",
     "EnginesConfig",
     "FilesConfig",
+    "GuardrailsConfig",
     "HistoryConfig",
     "IdempotencyConfig",
     "LedgerConfig",
@@ -82,6 +88,7 @@ __all__ = [
     "QueueConfig",
     "RealtimeConfig",
     "Resolved",
+    "ResponseCacheConfig",
     "ResponsesConfig",
     "RoutingConfig",
     "SealingConfig",
@@ -93,6 +100,7 @@ __all__ = [
     "TokenizerConfig",
     "TracesConfig",
     "Value",
+    "VectorStoresConfig",
     "WorkersConfig",
     "config_of",
     "describe",

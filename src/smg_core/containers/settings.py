@@ -2,7 +2,7 @@
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["ContainersConfig"]
 
@@ -34,7 +34,7 @@ class ContainersConfig:
     memory_bytes: int = option(
         256 * MIB, "Bytes of memory that the code of a container may have.", at_least=64 * MIB, at_most=4096 * MIB - 1
     )
-    file_bytes: int = option(
+    file_bytes: int = bound(
         256 * MIB,
         "Bytes that the files of a container may have together; code that writes more is stopped.",
         at_least=MIB,
@@ -46,7 +46,7 @@ class ContainersConfig:
         at_least=0.1,
         at_most=3600,
     )
-    idle_s: float = option(
+    idle_s: float = bound(
         1200.0,
         "Seconds after its last use at which a container is removed; a request may ask for fewer.",
         at_least=60,

@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import bound, option
 
 __all__ = ["GuardrailsConfig"]
 
@@ -25,7 +25,7 @@ class GuardrailsConfig:
         at_least=0,
         at_most=65_536,
     )
-    piece_chars: int = option(
+    piece_chars: int = bound(
         400,
         "Characters of an answer that have to come before guardrails are asked about it again.",
         at_least=1,

@@ -39,9 +39,12 @@ LIVE: Mapping[str, str] = {
     **{f"breaker.{name}": NOW for name in ("failures", "open_s")},
     **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
     **{f"routing.{name}": POLICIES for name in ("policy", "policies", "index_bytes")},
-    **{f"routing.{name}": REQUESTS for name in ("retries", "hedge_after_s", "hedge_percentile", "placement", "objectives")},
+    **{
+        f"routing.{name}": REQUESTS
+        for name in ("retries", "hedge_after_s", "hedge_percentile", "placement", "objectives")
+    },
     "pooling.prefixes": REQUESTS,
-    **{f"response_cache.{name}": REQUESTS for name in ("kept_s", "chance", "bytes", "answer_bytes", "revision")},
+    **{f"response_cache.{name}": REQUESTS for name in ("kept_s", "chance", "bytes", "revision")},
     **{
         f"limits.{name}": REQUESTS
         for name in (

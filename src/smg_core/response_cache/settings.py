@@ -5,7 +5,7 @@ A record of settings: `config` gathers it, with those of the other rooms. Below:
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["ResponseCacheConfig"]
 
@@ -33,7 +33,7 @@ class ResponseCacheConfig:
         at_least=MIB,
         at_most=1 << 40,
     )
-    answer_bytes: int = option(
+    answer_bytes: int = bound(
         MIB, "Largest answer that is kept, in bytes as it is kept.", at_least=1024, at_most=1 << 30
     )
     store: str | None = option(
@@ -42,7 +42,7 @@ class ResponseCacheConfig:
         "unix://; null: each process keeps its own in memory. Needs the extra smg-sdk[redis].",
         secret=True,
     )
-    store_timeout_s: float = option(
+    store_timeout_s: float = bound(
         0.05,
         "Longest time that a request waits for response_cache.store, in seconds; then an engine answers it.",
         at_least=0.001,

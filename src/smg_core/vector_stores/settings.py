@@ -2,7 +2,7 @@
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, bound, option
 
 __all__ = ["VectorStoresConfig"]
 
@@ -22,14 +22,14 @@ class VectorStoresConfig:
         "Model that makes the vectors of texts and of queries, which a worker or a provider serves; without one, vector stores "
         "are searched by words alone, and answers say so. A store keeps the model that it was made with.",
     )
-    stores: int = option(
+    stores: int = bound(
         1000, "Vector stores that a tenant may have; a further one gets 400.", at_least=1, at_most=1_000_000
     )
-    files: int = option(10_000, "Files that one vector store may have.", at_least=1, at_most=1_000_000)
-    chunks: int = option(
+    files: int = bound(10_000, "Files that one vector store may have.", at_least=1, at_most=1_000_000)
+    chunks: int = bound(
         200_000, "Chunks that one vector store may have; a file with more fails.", at_least=100, at_most=100_000_000
     )
-    file_bytes: int = option(64 * MIB, "Largest file that is indexed, in bytes.", at_least=1024, at_most=1 << 40)
+    file_bytes: int = bound(64 * MIB, "Largest file that is indexed, in bytes.", at_least=1024, at_most=1 << 40)
     memory_bytes: int = option(
         256 * MIB,
         "Bytes of memory that the vectors of all stores that a process searches may take; those used longest ago go first, and "
@@ -37,7 +37,7 @@ class VectorStoresConfig:
         at_least=0,
         at_most=1 << 50,
     )
-    at_once: int = option(2, "Files that a process indexes at the same time.", at_least=1, at_most=1000)
+    at_once: int = bound(2, "Files that a process indexes at the same time.", at_least=1, at_most=1000)
 
     def why_not(self, history: str, *, sealed: bool) -> str:
         """Why there can be no vector stores with the history of this URL, which is `sealed` where it has keys; "" where there

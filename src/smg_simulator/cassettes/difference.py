@@ -31,6 +31,7 @@ def differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     if before.status != after.status:
         yield "status", f"{before.status} -> {after.status}: {after.said.error[:_SHOWN]}".rstrip(": ")
         return
+    rows: list[tuple[str, object, object]]
     if before.redacted:
         rows = [("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls])]
     else:
@@ -68,9 +69,12 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     what = ", ".join(f"{name} of {count}" for name, count in counts.most_common()) or "nothing"
     lines.append(f"{len(pairs)} requests, {different} answered differently: {what}")
     lines.append(f"{'seconds':<26}{'p50':>10}{'p90':>10}{'p99':>10}")
-    for name, of in (("first piece", lambda each: each.times[0]), ("whole", lambda each: each.seconds)):
-        for when in ("before", "after"):
-            some = [of(getattr(pair, when)) for pair in pairs if getattr(pair, when).times]
+    for when, answers in (("before", [each.before for each in pairs]), ("after", [each.after for each in pairs])):
+        timed = [each for each in answers if each.times]
+        for name, some in (
+            ("first piece", [each.times[0] for each in timed]),
+            ("whole", [each.seconds for each in timed]),
+        ):
             row = BenchSummary.of(some)
             lines.append(f"{f'{name}, {when}':<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
     return lines, different

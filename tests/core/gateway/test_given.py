@@ -80,7 +80,10 @@ def test_what_cannot_be_is_refused_when_the_gateway_is_made(make: Callable[[], G
         (lambda: Gateway(config={"routing": {"policy": "leats"}}), "no routing policy 'leats'"),
         (lambda: Gateway(policies={"llama": "leats"}), "no routing policy 'leats'"),
         (lambda: Gateway(policy=3), "the given int is no routing policy"),
-        (lambda: Gateway(policy=OneArgument()), r"its pick\(candidates: .*\) -> .* cannot be called with two arguments"),
+        (
+            lambda: Gateway(policy=OneArgument()),
+            r"its pick\(candidates: .*\) -> .* cannot be called with two arguments",
+        ),
         (lambda: Gateway(policy=OneArgument), r"it is called as pick\(candidates, context\)"),
         (lambda: Gateway(policies={"*/decode": OneArgument()}), r"it is called as pick\(candidates, context\)"),
     ],
