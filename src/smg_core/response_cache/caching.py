@@ -185,7 +185,13 @@ class ResponseCaching:
     # --------------------------------------------------------------------------------------------------------- finding
 
     async def find(
-        self, request: GenerationRequest, headers: Mapping[str, str], always: _Headers, trace: Trace
+        self,
+        request: GenerationRequest,
+        headers: Mapping[str, str],
+        always: _Headers,
+        trace: Trace,
+        *,
+        apart: bool = False,
     ) -> SharedAnswer | None:
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
         Raises UnsupportedParameter for a header that asks for what there is not."""
@@ -202,9 +208,9 @@ class ResponseCaching:
         key = await self._key(request, model)
 
         async def again() -> SharedAnswer | None:
-            return (await self._found(key, reads=True, again=again))[0]
+            return (await self._found(key, reads=True, apart=apart, again=again))[0]
 
-        found, outcome, age = await self._found(key, reads=wish.reads, again=again)
+        found, outcome, age = await self._found(key, reads=wish.reads, apart=apart, again=again)
         self.told(request, outcome, trace)
         told(always, outcome)
         if age is not None:
@@ -212,22 +218,33 @@ class ResponseCaching:
         return found
 
     async def _found(
-        self, key: bytes, *, reads: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
+        self, key: bytes, *, reads: bool, apart: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
     ) -> tuple[SharedAnswer, str, int | None]:
         if reads:
-            if (flight := self._flights.get(key)) is not None:
+            if (flight := self._under_way(key, apart=apart)) is not None:
                 return SharedAnswer(self, key, flight, again), "shared", None
             kept = await self._kept(key)
             if kept is not None:
                 age = max(0, int(self._clock.time() - kept.kept_at))
                 return SharedAnswer(self, key, Flight.of(kept), again), "hit", age
-            if (flight := self._flights.get(key)) is not None:  # another one has come meanwhile
+            if (flight := self._under_way(key, apart=apart)) is not None:  # another one has come meanwhile
                 return SharedAnswer(self, key, flight, again), "shared", None
-        flight = Flight(on_left=_given_up)
+        flight = Flight(on_left=lambda left: self._given_up(key, left), apart=apart)
         self._flights.setdefault(key, flight)
         shared = SharedAnswer(self, key, flight, again)
         shared.leads = True
         return shared, "miss", None
+
+    def _under_way(self, key: bytes, *, apart: bool) -> Flight | None:
+        """The generation to follow; nobody who waits for an answer follows work that may wait for long before it begins."""
+        flight = self._flights.get(key)
+        return flight if flight is not None and (flight.begun or apart or not flight.apart) else None
+
+    def _given_up(self, key: bytes, flight: Flight) -> None:
+        """All who followed have left."""
+        if flight.task is not None:
+            self.end(key, flight)
+            flight.task.cancel()
 
     async def _key(self, request: GenerationRequest, model: ServedModel) -> bytes:
         mark, revision = self._mark(model), self._settings.revision
@@ -262,7 +279,7 @@ class ResponseCaching:
     def begin(self, key: bytes, flight: Flight, of: _Answering) -> None:
         """Begin the generation of a request that leads."""
         answer = flight.answer = RecordedAnswer(flight)
-        flight.begun = True
+        flight.begun, flight.trace = True, of.run.trace
         made = self._generate(key, flight, answer, of, of.lease.hand_over())
         flight.task = asyncio.create_task(made, name="shared answer")
         self._tasks.add(flight.task)
@@ -328,11 +345,6 @@ class ResponseCaching:
         """Nobody is to follow a generation any more."""
         if self._flights.get(key) is flight:
             del self._flights[key]
-
-
-def _given_up(flight: Flight) -> None:
-    if flight.task is not None:
-        flight.task.cancel()
 
 
 def told(always: _Headers, outcome: str) -> None:
