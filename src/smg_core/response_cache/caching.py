@@ -24,7 +24,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.response_cache.answer_memory import AnswerMemory
 from smg_core.response_cache.flight import Flight, NotShared, RecordedAnswer, followed
-from smg_core.response_cache.keys import CACHE_HEADER, key_of, may_be_shared, model_mark, wish_of
+from smg_core.response_cache.keys import CACHE_HEADER, cache_key_of, may_be_shared, model_mark, wish_of
 from smg_core.response_cache.packing import CachedAnswer, packed, unpacked
 from smg_core.response_cache.settings import ResponseCacheConfig
 
@@ -128,7 +128,7 @@ class SharedAnswer:
             if shared is None or shared.leads:
                 of.lease.shared = shared
                 self._caching.told(of.request, "unshared", of.run.trace)
-                told(of.always, "miss")
+                _say(of.always, "miss")
                 await of.pay()
         return False
 
@@ -212,7 +212,7 @@ class ResponseCaching:
 
         found, outcome, age = await self._found(key, reads=wish.reads, apart=apart, again=again)
         self.told(request, outcome, trace)
-        told(always, outcome)
+        _say(always, outcome)
         if age is not None:
             always.append((b"age", b"%d" % age))
         return found
@@ -249,8 +249,8 @@ class ResponseCaching:
     async def _key(self, request: GenerationRequest, model: ServedModel) -> bytes:
         mark, revision = self._mark(model), self._settings.revision
         if 0 < request.size <= _INLINE:
-            return key_of(request, mark, revision)
-        return await asyncio.to_thread(key_of, request, mark, revision)
+            return cache_key_of(request, mark, revision)
+        return await asyncio.to_thread(cache_key_of, request, mark, revision)
 
     def _mark(self, model: ServedModel) -> bytes:
         reported = tuple(self._reported(model.primary or model.name))
@@ -347,7 +347,7 @@ class ResponseCaching:
             del self._flights[key]
 
 
-def told(always: _Headers, outcome: str) -> None:
+def _say(always: _Headers, outcome: str) -> None:
     """Say in the headers of an answer what was found for it."""
     name = CACHE_HEADER.encode()
     always[:] = [each for each in always if each[0] not in (name, b"age")]

@@ -23,7 +23,7 @@ from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Finish, Flow, Step, ask
 from smg_core.response_cache.packing import CachedAnswer
 
-__all__ = ["Flight", "Follow", "NotShared", "RecordedAnswer", "follow", "followed"]
+__all__ = ["Flight", "Follow", "NotShared", "RecordedAnswer", "follow_flight", "followed"]
 
 _AT_ONCE = 32
 """Events that one request is told in one go: of texts of PIECE characters, what is encoded well within a millisecond."""
@@ -308,7 +308,7 @@ def followed(flight: Flight, *, live: bool, leads: bool) -> Flow[Turn]:
     return turn
 
 
-async def follow(step: Follow, run: Run) -> Turn:
+async def follow_flight(step: Follow, run: Run) -> Turn:
     """The performer of `Follow`."""
     flight, answer = step.flight, run.answer
     reader = _FlightReader(flight, answer.calls, free=not step.leads)
