@@ -18,7 +18,7 @@ import attrs
 from smg_core.errors import Overloaded
 from smg_core.hooks import AttemptEnded, FirstToken
 from smg_core.limit_moments import TimePredicted
-from smg_core.objectives.objectives import Objectives, SentCall
+from smg_core.objectives.objectives import Objectives, TimedCall
 from smg_core.testing import MemoryObserver
 from smg_simulator.fleet.engine import EngineSpeed, FleetEngine, Task
 from smg_simulator.fleet.trace import FleetRequest
@@ -68,7 +68,7 @@ class Asked:
 
     request: FleetRequest
     engine: int = -1
-    sent: SentCall | None = None
+    sent: TimedCall | None = None
     began: bool = False
     first: float | None = None
     each: float = 0.0

@@ -24,6 +24,7 @@ from smg_core.hooks import RequestFinished
 from smg_core.limit_moments import AnswerLookedUp
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.rules import Asker, read_rules
+from smg_core.observability.settings import ObservabilityConfig
 from smg_core.queueing.settings import QueueConfig
 from smg_core.response_cache.caching import ResponseCaching
 from smg_core.response_cache.settings import ResponseCacheConfig
@@ -203,6 +204,16 @@ async def test_an_error_is_not_kept() -> None:
         assert statuses == [400, 400]
         assert not caching(house).under_way
         assert "hit" not in outcomes(house)
+
+
+async def test_an_answer_that_was_there_explains_nothing() -> None:
+    explains = attrs.evolve(KEPT, observability=ObservabilityConfig(explain=True))
+    async with in_process(QUICK, config=explains) as house:
+        found = []
+        for stream in (True, False, True):
+            answer = await house.http.post(CHAT, json=same(stream=stream), headers={"x-smg-explain": "1"})
+            found.append((answer.status_code, "x-smg-explain" in answer.headers))
+    assert found == [(200, True), (200, False), (200, False)]
 
 
 # ------------------------------------------------------------------------------------------------------ under way

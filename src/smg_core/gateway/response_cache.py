@@ -27,7 +27,7 @@ def adopt_caching(services: Services) -> None:
         live.caching = None
         return
     from smg_core.response_cache.caching import ResponseCaching
-    from smg_core.response_cache.flight import Follow, follow
+    from smg_core.response_cache.flight import Follow, follow_flight
 
     caching = services.side_tasks.one_of(
         ResponseCaching,
@@ -51,7 +51,7 @@ def adopt_caching(services: Services) -> None:
         except ValueError as error:
             raise ConfigError(f"response_cache.store: {error}") from None
     caching.adopt(settings)
-    services.running.driver.learn({Follow: follow})
+    services.running.driver.learn({Follow: follow_flight})
     live.caching = caching
 
 

@@ -15,7 +15,7 @@ from smg_core.hooks import AttemptEnded, FirstToken, Moment, Observer
 from smg_core.limit_moments import ObjectiveKept, TimePredicted
 from smg_core.objectives.learning import Latencies, WorkerState
 
-__all__ = ["Objective", "Objectives", "SentCall", "objective_of"]
+__all__ = ["Objective", "Objectives", "TimedCall", "objective_of"]
 
 FIRST, EACH = "x-slo-ttft-ms", "x-slo-tpot-ms"
 """The headers by which a request says within how many milliseconds its first token, and each further one, must come."""
@@ -32,7 +32,7 @@ class _Rank(Protocol):
     def max_running(self) -> int: ...
 
 
-class Loaded(Protocol):
+class PredictedWorker(Protocol):
     """A worker, as far as it is predicted."""
 
     @property
@@ -51,7 +51,7 @@ class Loaded(Protocol):
     def ranks(self) -> "Iterable[_Rank]": ...
 
 
-W = TypeVar("W", bound=Loaded)
+W = TypeVar("W", bound=PredictedWorker)
 
 
 @attrs.frozen
@@ -80,7 +80,7 @@ def _seconds(headers: Mapping[str, str], name: str) -> float:
     raise InvalidRequest(f"The header {name} takes a number of milliseconds above 0.", param=name)
 
 
-class SentCall:
+class TimedCall:
     """A call that was sent to a worker, of which is learned when its tokens come. `told` is what its client is told of it."""
 
     __slots__ = ("_at", "_latencies", "_model", "_objectives", "_state", "_worker", "objective", "told")
@@ -165,13 +165,15 @@ class Objectives:
         return tuple([worker for worker, miss in zip(workers, missed, strict=True) if miss <= near]), "late"
 
     def sent(
-        self, headers: Mapping[str, str], model: str, worker: Loaded, reads: int, at: float, told: str
-    ) -> SentCall:
+        self, headers: Mapping[str, str], model: str, worker: PredictedWorker, reads: int, at: float, told: str
+    ) -> TimedCall:
         """A request goes to a worker, which has to read so many tokens."""
         shown, objective = told if self.on_missed == "say" else "", objective_of(headers)
-        return SentCall(self, self._of(model), model, worker.name, state_of(worker, reads), at, objective, shown)
+        return TimedCall(self, self._of(model), model, worker.name, state_of(worker, reads), at, objective, shown)
 
-    def due(self, headers: Mapping[str, str], model: str, workers: Iterable[Loaded], prompt: int, now: float) -> float:
+    def due(
+        self, headers: Mapping[str, str], model: str, workers: Iterable[PredictedWorker], prompt: int, now: float
+    ) -> float:
         """Until when a request that comes now has to go to a worker, so that its first token comes in time; endless where that
         is not known. Raises InvalidRequest for what is no objective."""
         objective, latencies = objective_of(headers), self._of(model)
@@ -198,7 +200,7 @@ class Objectives:
         return found
 
 
-def state_of(worker: Loaded, reads: int) -> WorkerState:
+def state_of(worker: PredictedWorker, reads: int) -> WorkerState:
     """What is known of a worker that is to read so many tokens of a prompt."""
     running = worker.in_flight + worker.others
     slots = [rank.max_running for rank in worker.ranks]
@@ -206,7 +208,9 @@ def state_of(worker: Loaded, reads: int) -> WorkerState:
     return WorkerState(worker.prefill_tokens, reads, running, over)
 
 
-def _missed(objective: Objective, latencies: Latencies, worker: Loaded, state: WorkerState, passed: float) -> float:
+def _missed(
+    objective: Objective, latencies: Latencies, worker: PredictedWorker, state: WorkerState, passed: float
+) -> float:
     """How much of an objective a worker would take, of 1; both times with how far off they were of late."""
     found = 0.0
     if objective.first_s < inf:

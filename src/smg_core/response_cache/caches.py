@@ -14,10 +14,16 @@ class ResponseCaches(Protocol):
     """The cache of answers of a gateway."""
 
     def find(
-        self, request: GenerationRequest, headers: Mapping[str, str], always: list[tuple[bytes, bytes]], trace: Trace
+        self,
+        request: GenerationRequest,
+        headers: Mapping[str, str],
+        always: list[tuple[bytes, bytes]],
+        trace: Trace,
+        *,
+        apart: bool = False,
     ) -> Awaitable[SharesAnswer | None]:
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
-        Raises UnsupportedParameter for a header that asks for what there is not."""
+        `apart`: nobody waits for it, as for a line of a batch. Raises UnsupportedParameter for what the header cannot ask."""
 
     def close(self) -> Awaitable[None]:
         """The gateway stops: give back what is held open."""

@@ -24,7 +24,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.response_cache.answer_memory import AnswerMemory
 from smg_core.response_cache.flight import Flight, NotShared, RecordedAnswer, followed
-from smg_core.response_cache.keys import CACHE_HEADER, key_of, may_be_shared, model_mark, wish_of
+from smg_core.response_cache.keys import CACHE_HEADER, cache_key_of, may_be_shared, model_mark, wish_of
 from smg_core.response_cache.packing import CachedAnswer, packed, unpacked
 from smg_core.response_cache.settings import ResponseCacheConfig
 
@@ -128,7 +128,7 @@ class SharedAnswer:
             if shared is None or shared.leads:
                 of.lease.shared = shared
                 self._caching.told(of.request, "unshared", of.run.trace)
-                told(of.always, "miss")
+                _say(of.always, "miss")
                 await of.pay()
         return False
 
@@ -185,7 +185,13 @@ class ResponseCaching:
     # --------------------------------------------------------------------------------------------------------- finding
 
     async def find(
-        self, request: GenerationRequest, headers: Mapping[str, str], always: _Headers, trace: Trace
+        self,
+        request: GenerationRequest,
+        headers: Mapping[str, str],
+        always: _Headers,
+        trace: Trace,
+        *,
+        apart: bool = False,
     ) -> SharedAnswer | None:
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
         Raises UnsupportedParameter for a header that asks for what there is not."""
@@ -202,38 +208,49 @@ class ResponseCaching:
         key = await self._key(request, model)
 
         async def again() -> SharedAnswer | None:
-            return (await self._found(key, reads=True, again=again))[0]
+            return (await self._found(key, reads=True, apart=apart, again=again))[0]
 
-        found, outcome, age = await self._found(key, reads=wish.reads, again=again)
+        found, outcome, age = await self._found(key, reads=wish.reads, apart=apart, again=again)
         self.told(request, outcome, trace)
-        told(always, outcome)
+        _say(always, outcome)
         if age is not None:
             always.append((b"age", b"%d" % age))
         return found
 
     async def _found(
-        self, key: bytes, *, reads: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
+        self, key: bytes, *, reads: bool, apart: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
     ) -> tuple[SharedAnswer, str, int | None]:
         if reads:
-            if (flight := self._flights.get(key)) is not None:
+            if (flight := self._under_way(key, apart=apart)) is not None:
                 return SharedAnswer(self, key, flight, again), "shared", None
             kept = await self._kept(key)
             if kept is not None:
                 age = max(0, int(self._clock.time() - kept.kept_at))
                 return SharedAnswer(self, key, Flight.of(kept), again), "hit", age
-            if (flight := self._flights.get(key)) is not None:  # another one has come meanwhile
+            if (flight := self._under_way(key, apart=apart)) is not None:  # another one has come meanwhile
                 return SharedAnswer(self, key, flight, again), "shared", None
-        flight = Flight(on_left=_given_up)
+        flight = Flight(on_left=lambda left: self._given_up(key, left), apart=apart)
         self._flights.setdefault(key, flight)
         shared = SharedAnswer(self, key, flight, again)
         shared.leads = True
         return shared, "miss", None
 
+    def _under_way(self, key: bytes, *, apart: bool) -> Flight | None:
+        """The generation to follow; nobody who waits for an answer follows work that may wait for long before it begins."""
+        flight = self._flights.get(key)
+        return flight if flight is not None and (flight.begun or apart or not flight.apart) else None
+
+    def _given_up(self, key: bytes, flight: Flight) -> None:
+        """All who followed have left."""
+        if flight.task is not None:
+            self.end(key, flight)
+            flight.task.cancel()
+
     async def _key(self, request: GenerationRequest, model: ServedModel) -> bytes:
         mark, revision = self._mark(model), self._settings.revision
         if 0 < request.size <= _INLINE:
-            return key_of(request, mark, revision)
-        return await asyncio.to_thread(key_of, request, mark, revision)
+            return cache_key_of(request, mark, revision)
+        return await asyncio.to_thread(cache_key_of, request, mark, revision)
 
     def _mark(self, model: ServedModel) -> bytes:
         reported = tuple(self._reported(model.primary or model.name))
@@ -262,7 +279,7 @@ class ResponseCaching:
     def begin(self, key: bytes, flight: Flight, of: _Answering) -> None:
         """Begin the generation of a request that leads."""
         answer = flight.answer = RecordedAnswer(flight)
-        flight.begun = True
+        flight.begun, flight.trace = True, of.run.trace
         made = self._generate(key, flight, answer, of, of.lease.hand_over())
         flight.task = asyncio.create_task(made, name="shared answer")
         self._tasks.add(flight.task)
@@ -330,12 +347,7 @@ class ResponseCaching:
             del self._flights[key]
 
 
-def _given_up(flight: Flight) -> None:
-    if flight.task is not None:
-        flight.task.cancel()
-
-
-def told(always: _Headers, outcome: str) -> None:
+def _say(always: _Headers, outcome: str) -> None:
     """Say in the headers of an answer what was found for it."""
     name = CACHE_HEADER.encode()
     always[:] = [each for each in always if each[0] not in (name, b"age")]

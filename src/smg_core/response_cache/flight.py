@@ -7,7 +7,7 @@ may begin anew with another engine. Events that were kept are told in the same w
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,12 +17,13 @@ from smg_core.events import NO_USAGE, Event, Finished, Started, ToolCallStart, U
 from smg_core.pipeline.answer.answer import Answer
 from smg_core.pipeline.answer.attempt import Attempt
 from smg_core.pipeline.answer.discarded_answer import AsideAnswer
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.answer.turn import Turn
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Finish, Flow, Step, ask
 from smg_core.response_cache.packing import CachedAnswer
 
-__all__ = ["Flight", "Follow", "NotShared", "RecordedAnswer", "follow", "followed"]
+__all__ = ["Flight", "Follow", "NotShared", "RecordedAnswer", "follow_flight", "followed"]
 
 _AT_ONCE = 32
 """Events that one request is told in one go: of texts of PIECE characters, what is encoded well within a millisecond."""
@@ -101,15 +102,18 @@ class RecordedAnswer(AsideAnswer):
 
 class Flight:
     """One generation. `events` are those so far, `over` says that there will be no more, `failure` why it has none; `seen`: some
-    client may have seen a part. `answer` is what the generation makes it with, `task` the one it runs in."""
+    client may have seen a part. `answer` is what the generation makes it with, `task` the one it runs in, `trace` its
+    account. `apart`: nobody waits for it, so it may begin late."""
 
-    def __init__(self, on_left: "Callable[[Flight], None] | None" = None) -> None:
+    def __init__(self, on_left: "Callable[[Flight], None] | None" = None, *, apart: bool = False) -> None:
         self.events: list[Event] = []
         self.over = self.seen = self.begun = False
         self.failure: SmgError | None = None
         self.answer: RecordedAnswer | None = None
         self.kept: CachedAnswer | None = None
         self.task: asyncio.Task[None] | None = None
+        self.trace: Trace | None = None
+        self.apart = apart
         self._followers: list[Follower] = []
         self._on_left = on_left
 
@@ -133,6 +137,13 @@ class Flight:
         if self.kept is not None:
             return self.kept.usage
         return (self.answer.usage if self.answer is not None else None) or NO_USAGE
+
+    @property
+    def losses(self) -> Mapping[str, str]:
+        """What of the request the provider that answers was not told."""
+        if self.kept is not None:
+            return self.kept.losses
+        return {} if self.trace is None else self.trace.losses
 
     @property
     def followed(self) -> bool:
@@ -297,11 +308,11 @@ def followed(flight: Flight, *, live: bool, leads: bool) -> Flow[Turn]:
     return turn
 
 
-async def follow(step: Follow, run: Run) -> Turn:
+async def follow_flight(step: Follow, run: Run) -> Turn:
     """The performer of `Follow`."""
     flight, answer = step.flight, run.answer
     reader = _FlightReader(flight, answer.calls, free=not step.leads)
-    attempt: Attempt[Event] = Attempt(reader, _Beginning(flight, answer))
+    attempt: Attempt[Event] = Attempt(reader, _Beginning(flight, answer, run.trace))
     answer.begin(attempt)
     follower = Follower(flight, attempt, live=step.live, leads=step.leads)
     flight.join(follower)
@@ -322,8 +333,8 @@ async def follow(step: Follow, run: Run) -> Turn:
 class _Beginning:
     """Passes events on to an answer, which says how the shared one began."""
 
-    def __init__(self, flight: Flight, answer: Answer) -> None:
-        self._flight, self._answer = flight, answer
+    def __init__(self, flight: Flight, answer: Answer, trace: Trace) -> None:
+        self._flight, self._answer, self._trace = flight, answer, trace
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         answer = self._answer
@@ -331,4 +342,6 @@ class _Beginning:
             started = self._flight.started
             answer.dropped, answer.edits, answer.prompt_ids = started.dropped, started.edits, started.prompt_ids
             answer.effective = started.effective
+            if losses := self._flight.losses:
+                self._trace.losses = losses
         answer.take(events, over)

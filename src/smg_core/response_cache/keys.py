@@ -32,7 +32,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["CACHE_HEADER", "CacheWish", "key_of", "may_be_shared", "model_mark", "wish_of"]
+__all__ = ["CACHE_HEADER", "CacheWish", "cache_key_of", "may_be_shared", "model_mark", "wish_of"]
 
 CACHE_HEADER = "x-smg-cache"
 """The header by which a request says what it wants of the cache, and an answer what it has of it."""
@@ -138,7 +138,7 @@ def model_mark(model: ServedModel, reported: Sequence[str]) -> bytes:
     return digest.digest()
 
 
-def key_of(request: GenerationRequest, mark: bytes, revision: str) -> bytes:
+def cache_key_of(request: GenerationRequest, mark: bytes, revision: str) -> bytes:
     """The key of a request to the model of this mark."""
     digest = blake2b(digest_size=24)
     origin, caller = request.origin, request.caller

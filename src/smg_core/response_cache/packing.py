@@ -32,7 +32,7 @@ from smg_core.events import (
     Usage,
 )
 
-__all__ = ["PIECE", "CachedAnswer", "joined", "packed", "unpacked"]
+__all__ = ["PIECE", "CachedAnswer", "joined_texts", "packed", "unpacked"]
 
 PIECE = 1024
 """Characters of one piece of a text of an answer that is kept."""
@@ -58,7 +58,7 @@ class CachedAnswer(Struct, frozen=True):
     kept_at: float
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
+def joined_texts(events: Iterable[Event]) -> list[Event]:
     """The same events with texts of one block joined, up to PIECE characters each."""
     found: list[Event] = []
     for event in events:
@@ -90,7 +90,7 @@ def packed(answer: CachedAnswer) -> bytes:
             _values(answer.started),
             _values(answer.usage),
             dict(answer.losses),
-            [(type(event).__name__, _values(event)) for event in joined(answer.events)],
+            [(type(event).__name__, _values(event)) for event in joined_texts(answer.events)],
         )
     )
 

@@ -85,7 +85,7 @@ def answer_to(
             opening = None
             if not exchange.started:
                 if explained:
-                    head.append(_explained(services, trace, prompts))
+                    head.extend(_explained(services, trace, prompts))
                 opening = [(b"content-type", streamed.content_type.encode("ascii")), *STREAM_HEADERS, *head]
                 opening += _of_worker(trace) if trace.losses or trace.awaited is not None else []
             if last and memory is not None:
@@ -99,7 +99,7 @@ def answer_to(
 
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
-            head.append(_explained(services, trace, prompts))
+            head.extend(_explained(services, trace, prompts))
         if trace.attempts > 1 or trace.violations or trace.losses or trace.awaited is not None:
             head.extend(_unlike_others(trace))
         if memory is not None:
@@ -227,6 +227,9 @@ def _in_a_header(text: str) -> bytes:
     return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
 
 
-def _explained(services: Services, trace: Trace, prompts: int) -> Header:
+def _explained(services: Services, trace: Trace, prompts: int) -> Iterator[Header]:
+    """The header that explains an answer; none where it was there, so that nothing was done for it."""
+    if trace.prompted is None:
+        return
     limit = services.live.config.observability.explain_characters
-    return EXPLAIN.encode(), explanation_header(explanation(services, trace, prompts), limit).encode()
+    yield EXPLAIN.encode(), explanation_header(explanation(services, trace, prompts), limit).encode()

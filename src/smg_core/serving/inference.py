@@ -204,7 +204,10 @@ class Inference(Generic[D]):
         limiting, generation = live.limiting, decoded.generation
         if live.caching is not None and lease is not None and (api.parts is None or api.parts.count(decoded) == 1):
             with exchange.watched():
-                lease.shared = await live.caching.find(generation, exchange.headers, exchange.always, trace)
+                apart = lease.kind == "batch"
+                lease.shared = await live.caching.find(
+                    generation, exchange.headers, exchange.always, trace, apart=apart
+                )
         if (
             lease is not None
             and live.accounting is not None

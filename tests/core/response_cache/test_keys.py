@@ -27,7 +27,7 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.response_cache.keys import key_of, may_be_shared, model_mark, wish_of
+from smg_core.response_cache.keys import cache_key_of, may_be_shared, model_mark, wish_of
 
 MODEL = ServedModel("m", None)
 MARK = model_mark(MODEL, ())
@@ -37,7 +37,7 @@ ASKED = GenerationRequest(
 
 
 def key(request: GenerationRequest, mark: bytes = MARK, revision: str = "") -> bytes:
-    return key_of(request, mark, revision)
+    return cache_key_of(request, mark, revision)
 
 
 SAME: Mapping[str, Any] = {

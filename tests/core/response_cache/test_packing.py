@@ -24,7 +24,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.pipeline.answer.turn import Transcript
-from smg_core.response_cache.packing import PIECE, CachedAnswer, joined, packed, unpacked
+from smg_core.response_cache.packing import PIECE, CachedAnswer, joined_texts, packed, unpacked
 
 STARTED = Started(3, 1, "m", effective=Effective("low", 0.0), strict=frozenset({"f"}))
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -67,7 +67,7 @@ def test_what_was_packed_is_read_as_it_was(answer: CachedAnswer) -> None:
         answer.losses,
         answer.kept_at,
     )
-    assert found.events == tuple(joined(answer.events))
+    assert found.events == tuple(joined_texts(answer.events))
     one, two = Transcript(), Transcript()
     one.add(answer.events)
     two.add(found.events)
@@ -77,7 +77,7 @@ def test_what_was_packed_is_read_as_it_was(answer: CachedAnswer) -> None:
 
 def test_texts_are_joined_up_to_a_length_so_that_a_stream_stays_one() -> None:
     events = [*(TextDelta(0, "word ") for _ in range(1000)), TextEnd(0)]
-    found = joined(events)
+    found = joined_texts(events)
     assert "".join(each.text for each in found if isinstance(each, TextDelta)) == "word " * 1000
     assert 5 * 1000 / PIECE <= len(found) - 1 <= 6
     assert all(len(each.text) <= PIECE for each in found if isinstance(each, TextDelta))

@@ -24,10 +24,10 @@ from smg_core.pipeline.flow.steps import Chosen, Placement, Select
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
-from smg_core.routing import CandidateRecord, Decisions, Pick, Policies
+from smg_core.routing import CandidateRecord, Decisions, Pick, Policies, RoutingContext
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker, WorkerRole, records_of
+from smg_core.workers.worker import ProbeCall, Worker, WorkerRole, records_of
 
 if TYPE_CHECKING:
     from smg_core.objectives.objectives import Objectives
@@ -371,35 +371,22 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
-        wishes, how_placed = None, ""
+        wishes, how_placed, told = None, "", ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens = prompted.ids.size or context.tokens
         served = prompted.model.primary or request.model
-        told = ""
         if self.objectives is not None and role == "regular":
-            candidates, told = self.objectives.meeting(
-                request.headers,
-                served,
-                candidates,
-                tokens,
-                partial(self._policies.expects, served, role, records_of(candidates), context),
-                now - getattr(trace, "started", now),
-            )
+            candidates, told = self._meeting(self.objectives, served, candidates, context, trace)
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
         if wishes is not None and wishes.weighed:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
-        rank = worker.spec.rank  # of a worker that is one rank
-        if rank is None:
-            rank = self._rank(worker, pick, now) if ranks_tripped else pick.rank
-        probe = None
-        if self._registry.breakers.tripped:
-            probe = self._registry.probe(worker, rank if worker.spec.rank is None else None)
+        rank, probe = self._rank_asked(worker, pick, now)
         if step.told:
             how_placed = f"{how_placed}; {step.told}" if how_placed else step.told
         if self.adapters is not None and prompted.model.adapter:
@@ -422,9 +409,32 @@ class Selecting:
             )
         )
         unread = max(0, tokens - pick.cached) if reads else 0
-        if self.objectives is not None and isinstance(trace, Trace) and role == "regular":
+        if self.objectives is not None and role == "regular" and isinstance(trace, Trace):
             trace.awaited = self.objectives.sent(request.headers, served, worker, unread, now, told)
         return Chosen(worker, role, rank, unread, probe)
+
+    def _meeting(
+        self,
+        objectives: "Objectives",
+        served: str,
+        candidates: tuple[Worker, ...],
+        context: RoutingContext,
+        trace: "Trace | _HeldBack",
+    ) -> tuple[tuple[Worker, ...], str]:
+        """The candidates that are predicted to meet the objectives of a request, and what its client is told. Raises Overloaded
+        where it is shed."""
+        cached = partial(self._policies.expects, served, context.role, records_of(candidates), context)
+        passed = context.now - trace.started if isinstance(trace, Trace) else 0.0
+        return objectives.meeting(context.headers, served, candidates, context.tokens, cached, passed)
+
+    def _rank_asked(self, worker: Worker, pick: Pick, now: float) -> tuple[int | None, ProbeCall | None]:
+        """The rank of a worker that is asked, and the probe that the call is, where it is one."""
+        rank = worker.spec.rank  # of a worker that is one rank
+        if rank is None:
+            rank = self._rank(worker, pick, now) if self._registry.breakers.ranks_tripped else pick.rank
+        if not self._registry.breakers.tripped:
+            return rank, None
+        return rank, self._registry.probe(worker, rank if worker.spec.rank is None else None)
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""
