@@ -1,7 +1,7 @@
 """What a file says is to run on this machine: engines, and the gateway before them.
 
 Decides what is wrong with a file, which words start each program, and in which order they start and end. Ports that a file leaves
-open are handed in. Pure. Above: `command`. Below: gateway.launched has the commands of engines, workers.worker_file an entry.
+open are handed in. Pure. Above: `command`. Below: gateway.engine_commands, workers.worker_file.
 """
 
 import shlex
@@ -14,7 +14,7 @@ import msgspec
 from smg_core.config.config import Config, config_of
 from smg_core.engines.kinds.kind import EnginePlace
 from smg_core.engines.kinds.table import check_place
-from smg_core.gateway.launched import COMMANDS, command_line
+from smg_core.gateway.engine_commands import COMMANDS, command_line
 from smg_core.settings import ConfigError, nearest
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import workers_of
