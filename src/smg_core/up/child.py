@@ -1,4 +1,4 @@
-"""One program that `up` runs: started in a session of its own, its lines with its name before them, stopped with all it started.
+"""One program that `up` runs: started in a session of its own, its lines with its name before them, ended with all it started (edge).
 
 Waits for the program. Above: `supervisor`. Below: the standard library.
 """

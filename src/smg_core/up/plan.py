@@ -19,7 +19,7 @@ from smg_core.settings import ConfigError, nearest
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import workers_of
 
-__all__ = ["GATEWAY", "EnginePlan", "UpPlan", "plan_of"]
+__all__ = ["GATEWAY", "EnginePlan", "UpPlan", "up_plan_of"]
 
 GATEWAY = "gateway"
 """The name that the gateway has among the programs."""
@@ -88,7 +88,7 @@ class UpPlan:
         return levels
 
 
-def plan_of(written: object, *, free_port: Callable[[], int], python: str, simulated: bool = False) -> UpPlan:
+def up_plan_of(written: object, *, free_port: Callable[[], int], python: str, simulated: bool = False) -> UpPlan:
     """What a file is to run, of its parsed content. `free_port` finds a port, `python` is this interpreter; `simulated` puts the
     engine without a model in the place of each. Raises ConfigError with every problem."""
     if not isinstance(written, Mapping):

@@ -11,7 +11,7 @@ import attrs
 from smg_simulator.bench.figures import BenchSummary
 from smg_simulator.cassettes.cassette import CassetteExchange
 
-__all__ = ["ReplayedExchange", "differences", "replay_lines"]
+__all__ = ["ReplayedExchange", "answer_differences", "replay_lines"]
 
 _SHOWN = 60
 _MOST_SHOWN = 20
@@ -25,7 +25,7 @@ class ReplayedExchange:
     after: CassetteExchange
 
 
-def differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
+def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     """What is different: its name, and how. Of a cassette without words, texts are compared by nothing but their being there."""
     before, after = pair.before, pair.after
     if before.status != after.status:
@@ -60,7 +60,7 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     counts: Counter[str] = Counter()
     different, shown = 0, []
     for number, pair in enumerate(pairs, 1):
-        found = list(differences(pair))
+        found = list(answer_differences(pair))
         different += bool(found)
         counts.update(name for name, _ in found)
         shown += [f"request {number} ({pair.before.path}): {name}: {how}" for name, how in found]
