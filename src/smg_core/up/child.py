@@ -1,6 +1,6 @@
-"""One program that `up` runs: started in a session of its own, its lines with its name before them, ended with all it started (edge).
+"""One program that `up` runs, in a session of its own: started, heard, and ended (edge).
 
-Waits for the program. Above: `supervisor`. Below: the standard library.
+Its lines are passed on with its name; what it has started ends with it. Waits for the program. Above: `supervisor`. Below: the standard library.
 """
 
 import asyncio
