@@ -1,6 +1,6 @@
 """One program that `up` runs, in a session of its own: started, heard, and ended (edge).
 
-Its lines are passed on with its name; what it has started ends with it. Waits for the program. Above: `supervisor`. Below: the standard library.
+Its lines are passed on with its name; what it has started ends with it. Above: `supervisor`. Below: the standard library.
 """
 
 import asyncio

@@ -31,10 +31,11 @@ def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     if before.status != after.status:
         yield "status", f"{before.status} -> {after.status}: {after.said.error[:_SHOWN]}".rstrip(": ")
         return
+    rows: list[tuple[str, object, object]] = []
     if before.redacted:
-        rows = [("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls])]
+        rows.append(("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls]))
     else:
-        rows = [
+        rows += [
             (each, getattr(before.said, each), getattr(after.said, each)) for each in ("text", "reasoning", "calls")
         ]
     rows.append(("finish", before.said.finish, after.said.finish))
@@ -68,9 +69,13 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     what = ", ".join(f"{name} of {count}" for name, count in counts.most_common()) or "nothing"
     lines.append(f"{len(pairs)} requests, {different} answered differently: {what}")
     lines.append(f"{'seconds':<26}{'p50':>10}{'p90':>10}{'p99':>10}")
-    for name, of in (("first piece", lambda each: each.times[0]), ("whole", lambda each: each.seconds)):
-        for when in ("before", "after"):
-            some = [of(getattr(pair, when)) for pair in pairs if getattr(pair, when).times]
-            row = BenchSummary.of(some)
-            lines.append(f"{f'{name}, {when}':<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
+    times = {
+        "first piece, before": [pair.before.times[0] for pair in pairs if pair.before.times],
+        "first piece, after": [pair.after.times[0] for pair in pairs if pair.after.times],
+        "whole, before": [pair.before.seconds for pair in pairs if pair.before.times],
+        "whole, after": [pair.after.seconds for pair in pairs if pair.after.times],
+    }
+    for name, some in times.items():
+        row = BenchSummary.of(some)
+        lines.append(f"{name:<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
     return lines, different
