@@ -56,6 +56,16 @@ TOKEN_LENGTH = (
 HASHED = "how a hash is made; another number would do as well"
 
 CONSTANTS: dict[str, str] = {
+    "outside_words.exceptions._LONGEST": SHOWN,
+    "up.plan._MOST_ENGINES": "far above the engines of one machine: what is beyond it is a slip of a file",
+    "up.command.FILE_BYTES": "far above a file of engines: what is beyond it is another file",
+    **dict.fromkeys(("up.child.LAST_LINES", "up.child.LONGEST_LINE"), SHOWN),
+    **dict.fromkeys((f"up.supervisor.{name}" for name in ("STARTING_S", "WATCH_S", "PROBE_S")), PACE),
+    **dict.fromkeys(
+        (f"up.supervisor.{name}" for name in ("PAUSE_S", "LONGEST_PAUSE_S", "GATEWAY_START_S", "GATEWAY_EXTRA_S")),
+        "how patient up is with a program that ends; an engine's own times are in its file",
+    ),
+    **dict.fromkeys((f"commands.diagnosing.{name}" for name in ("SKEW_S", "BAD_SKEW_S", "AT_ONCE")), TOLD),
     **dict.fromkeys((f"auth.issuer.{name}" for name in ("_OK", "_HTTPS")), FORMAT),
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from smg_core.gateway.launched import COMMANDS, command_line
+from smg_core.gateway.engine_commands import COMMANDS, command_line
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

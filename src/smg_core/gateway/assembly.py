@@ -35,7 +35,7 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
-from smg_core.gateway.given import check_roles, given_workers, settings_of
+from smg_core.gateway.given import check_roles, given_settings, given_workers
 from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
@@ -148,7 +148,7 @@ class Assembly:
         tools: ToolFunctions = (),
         guardrails: "Sequence[Guardrail]" = (),
     ) -> None:
-        settings, rng = settings_of(config, on_trial=self.on_trial), rng or random.Random()
+        settings, rng = given_settings(config, on_trial=self.on_trial), rng or random.Random()
         check_roles(
             observer=observer,
             history=history,

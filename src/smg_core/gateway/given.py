@@ -20,7 +20,7 @@ from smg_core.hooks import Observer
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import Board, WorkerSpec
 
-__all__ = ["check_roles", "given_workers", "settings_of"]
+__all__ = ["check_roles", "given_settings", "given_workers"]
 
 _ROLES: Mapping[str, type] = {
     "board": Board,
@@ -37,7 +37,7 @@ _SETTINGS_OF = {
 """What somebody wants who gives a text."""
 
 
-def settings_of(given: Config | Mapping[str, object] | None, *, on_trial: bool) -> Config:
+def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: bool) -> Config:
     """The settings that a program gives, as a record or as a dictionary of sections. Where these do not say it, exceptions of
     policies and plugins are told with their text if the gateway is `on_trial`, in a notebook or in a test. Raises ConfigError."""
     if isinstance(given, Config):

@@ -1,13 +1,12 @@
 """A gateway that starts its engine as a child process, shows the progress of the start, and stops it (edge).
 
-`Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table below; any other command
-does too. Above: `gateway.gateway`. Below: `gateway.assembly`, which reaches the engine as it reaches any worker.
+`Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table of `engine_commands`; any
+other command does too. Above: `gateway.gateway`. Below: `gateway.assembly`, which reaches the engine as it reaches any worker.
 """
 
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import socket
 import sys
@@ -20,49 +19,12 @@ from typing import Self, TextIO, Unpack
 
 from smg_core.errors import WorkerGone
 from smg_core.gateway.arguments import GatewayArguments
+from smg_core.gateway.engine_commands import COMMANDS, command_line
 from smg_core.gateway.gateway import Gateway
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["COMMANDS", "LaunchArguments", "LaunchedGateway", "command_line"]
+__all__ = ["LaunchArguments", "LaunchedGateway"]
 
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "vllm": (
-        "{python}",
-        "-m",
-        "vllm.entrypoints.grpc_server",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "{port}",
-        "--model",
-        "{model}",
-    ),
-    "mlx": (
-        "{python}",
-        "-m",
-        "smg_grpc_servicer.mlx.server",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "{port}",
-        "--model",
-        "{model}",
-    ),
-    "sglang": (
-        "{python}",
-        "-m",
-        "sglang.launch_server",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "{port}",
-        "--model-path",
-        "{model}",
-        "--smg-grpc-mode",
-    ),
-    "simulator": ("{python}", "-m", "smg_core", "simulate", "--listen", "127.0.0.1:{port}", "--model", "{model}"),
-}
-"""The command that starts each engine that is known by name."""
 LAST_LINES = 20  # of what the engine has written, for the error when it does not come up
 LINE = 100  # characters of a line of the engine's that the progress shows
 
@@ -183,12 +145,6 @@ class LaunchedGateway(Gateway):
         _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
         await process.wait()
         await reading
-
-
-def command_line(words: Sequence[str], *, port: int, model: str, python: str) -> list[str]:
-    """The words of a command with {port}, {model} and {python} replaced; other braces, as of JSON, stay as they are."""
-    values = {"{port}": str(port), "{model}": model, "{python}": python}
-    return [re.sub(r"\{(port|model|python)\}", lambda found: values[found[0]], word) for word in words]
 
 
 def _words(command: str | Sequence[str], model: str) -> tuple[str, ...]:

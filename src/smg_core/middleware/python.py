@@ -38,7 +38,7 @@ from smg_core.middleware.base import (
     TextVerdict,
 )
 from smg_core.middleware.entries import ASGI, Entry, entry_of_object, entry_of_source
-from smg_core.outside_words.exceptions import text_of
+from smg_core.outside_words.exceptions import words_of_fault
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError, nearest
 
@@ -147,7 +147,7 @@ def python_middleware(entry: Entry, given: object = None) -> Middleware:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # its import and what it calls run here, and may raise anything
-        raise ConfigError(f"{where}: {type(error).__name__}: {text_of(error)}") from error
+        raise ConfigError(f"{where}: {type(error).__name__}: {words_of_fault(error)}") from error
 
 
 def _found(source: str) -> Any:

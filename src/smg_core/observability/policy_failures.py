@@ -12,7 +12,7 @@ from smg_core.clock import Clock
 from smg_core.hooks import Observer, PolicyFailed
 from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.outside_words.exceptions import text_of
+from smg_core.outside_words.exceptions import words_of_fault
 
 __all__ = ["PolicyFailures"]
 
@@ -42,7 +42,7 @@ class PolicyFailures:
             return
         told = f"{kind} at {where[0]}:{where[1]}"
         if self._words:
-            told = f"{told}: {text_of(error)}"
+            told = f"{told}: {words_of_fault(error)}"
         if again:
             log.error("the policy %s still fails in %s: %s, %d more since the last time", policy, call, told, again)
         else:

@@ -4,7 +4,7 @@ Its text may have a part of a request in it, so logs have it only with `observab
 middleware.asking, observability.policy_failures. Below: nothing.
 """
 
-__all__ = ["FaultWords", "text_of"]
+__all__ = ["FaultWords", "words_of_fault"]
 
 _LONGEST = 1000
 
@@ -18,11 +18,11 @@ class FaultWords(str):  # noqa: SLOT000  # one more field, which a str can have 
     def of(cls, words: str, error: BaseException) -> "FaultWords":
         """`words` about `error`."""
         made = cls(words)
-        made.said = text_of(error)
+        made.said = words_of_fault(error)
         return made
 
 
-def text_of(error: BaseException) -> str:
+def words_of_fault(error: BaseException) -> str:
     """What an error says, at most 1,000 characters of it. Its class may be users' code."""
     try:
         return str(error)[:_LONGEST]

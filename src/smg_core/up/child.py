@@ -1,6 +1,6 @@
-"""One program that `up` runs: started in a session of its own, its lines with its name before them, stopped with all it started.
+"""One program that `up` runs, in a session of its own: started, heard, and ended (edge).
 
-Waits for the program. Above: `supervisor`. Below: the standard library.
+Its lines are passed on with its name; what it has started ends with it. Above: `supervisor`. Below: the standard library.
 """
 
 import asyncio

@@ -58,7 +58,7 @@ def _up(args: argparse.Namespace) -> int:
 
 def _plan(path: Path, *, simulated: bool) -> "UpPlan":
     """The plan of a file. Raises ConfigError, each problem beginning with the file's name."""
-    from smg_core.up.plan import plan_of
+    from smg_core.up.plan import up_plan_of
 
     try:
         if path.stat().st_size > FILE_BYTES:
@@ -67,7 +67,7 @@ def _plan(path: Path, *, simulated: bool) -> "UpPlan":
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: {error.strerror if isinstance(error, OSError) else error}") from None
     try:
-        return plan_of(written, free_port=_FreePorts(), python=sys.executable, simulated=simulated)
+        return up_plan_of(written, free_port=_FreePorts(), python=sys.executable, simulated=simulated)
     except ConfigError as error:
         raise ConfigError(*(f"{path}: {each}" for each in error.problems)) from None
 

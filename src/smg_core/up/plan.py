@@ -1,7 +1,7 @@
 """What a file says is to run on this machine: engines, and the gateway before them.
 
 Decides what is wrong with a file, which words start each program, and in which order they start and end. Ports that a file leaves
-open are handed in. Pure. Above: `command`. Below: gateway.launched has the commands of engines, workers.worker_file an entry.
+open are handed in. Pure. Above: `command`. Below: gateway.engine_commands, workers.worker_file.
 """
 
 import shlex
@@ -14,12 +14,12 @@ import msgspec
 from smg_core.config.config import Config, config_of
 from smg_core.engines.kinds.kind import EnginePlace
 from smg_core.engines.kinds.table import check_place
-from smg_core.gateway.launched import COMMANDS, command_line
+from smg_core.gateway.engine_commands import COMMANDS, command_line
 from smg_core.settings import ConfigError, nearest
 from smg_core.workers.worker import WorkerSpec
 from smg_core.workers.worker_file import workers_of
 
-__all__ = ["GATEWAY", "EnginePlan", "UpPlan", "plan_of"]
+__all__ = ["GATEWAY", "EnginePlan", "UpPlan", "up_plan_of"]
 
 GATEWAY = "gateway"
 """The name that the gateway has among the programs."""
@@ -88,7 +88,7 @@ class UpPlan:
         return levels
 
 
-def plan_of(written: object, *, free_port: Callable[[], int], python: str, simulated: bool = False) -> UpPlan:
+def up_plan_of(written: object, *, free_port: Callable[[], int], python: str, simulated: bool = False) -> UpPlan:
     """What a file is to run, of its parsed content. `free_port` finds a port, `python` is this interpreter; `simulated` puts the
     engine without a model in the place of each. Raises ConfigError with every problem."""
     if not isinstance(written, Mapping):

@@ -9,7 +9,7 @@ from math import ceil, nan
 
 import attrs
 
-__all__ = ["BenchFigures", "BenchOutcome", "BenchSummary", "Objective", "quantile", "summary"]
+__all__ = ["BenchFigures", "BenchObjective", "BenchOutcome", "BenchSummary", "quantile", "summary"]
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class BenchOutcome:
 
 
 @attrs.frozen
-class Objective:
+class BenchObjective:
     """What a good answer is: its first token within `first` seconds, and then one every `gap` seconds in the mean."""
 
     first: float
@@ -86,7 +86,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else nan
 
 
-def summary(outcomes: Sequence[BenchOutcome], seconds: float, objective: Objective) -> BenchFigures:
+def summary(outcomes: Sequence[BenchOutcome], seconds: float, objective: BenchObjective) -> BenchFigures:
     """The figures of a run that took so many seconds."""
     good = [each for each in outcomes if not each.error]
     met = sum(map(objective.met, outcomes))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from math import isnan, log10
 
-from smg_simulator.bench.figures import BenchFigures, BenchOutcome, BenchSummary, Objective
+from smg_simulator.bench.figures import BenchFigures, BenchObjective, BenchOutcome, BenchSummary
 
 __all__ = ["bench_lines", "bench_page"]
 
@@ -22,7 +22,7 @@ th:first-child { text-align: left } figure { margin: 2em 0 } svg { background: #
 _BLUE, _RED = "#1b6ca8", "#d1495b"
 
 
-def bench_lines(figures: BenchFigures, objective: Objective) -> list[str]:
+def bench_lines(figures: BenchFigures, objective: BenchObjective) -> list[str]:
     """What a terminal is told."""
     cached = f"{figures.cached_share:.1%} of {figures.prompt_tokens} prompt tokens cached"
     rates = f"{figures.rate:.2f} answers/s, {figures.output_rate:.1f} output tokens/s"
@@ -41,7 +41,7 @@ def _rows(figures: BenchFigures) -> Mapping[str, BenchSummary]:
 
 
 def bench_page(
-    title: str, said: Sequence[str], outcomes: Sequence[BenchOutcome], figures: BenchFigures, objective: Objective
+    title: str, said: Sequence[str], outcomes: Sequence[BenchOutcome], figures: BenchFigures, objective: BenchObjective
 ) -> str:
     """The whole page: `said` are sentences about the load."""
     good = [each for each in outcomes if not each.error]

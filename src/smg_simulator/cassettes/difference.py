@@ -11,7 +11,7 @@ import attrs
 from smg_simulator.bench.figures import BenchSummary
 from smg_simulator.cassettes.cassette import CassetteExchange
 
-__all__ = ["ReplayedExchange", "differences", "replay_lines"]
+__all__ = ["ReplayedExchange", "answer_differences", "replay_lines"]
 
 _SHOWN = 60
 _MOST_SHOWN = 20
@@ -25,17 +25,17 @@ class ReplayedExchange:
     after: CassetteExchange
 
 
-def differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
+def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     """What is different: its name, and how. Of a cassette without words, texts are compared by nothing but their being there."""
     before, after = pair.before, pair.after
     if before.status != after.status:
         yield "status", f"{before.status} -> {after.status}: {after.said.error[:_SHOWN]}".rstrip(": ")
         return
-    rows: list[tuple[str, object, object]]
+    rows: list[tuple[str, object, object]] = []
     if before.redacted:
-        rows = [("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls])]
+        rows.append(("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls]))
     else:
-        rows = [
+        rows += [
             (each, getattr(before.said, each), getattr(after.said, each)) for each in ("text", "reasoning", "calls")
         ]
     rows.append(("finish", before.said.finish, after.said.finish))
@@ -61,7 +61,7 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     counts: Counter[str] = Counter()
     different, shown = 0, []
     for number, pair in enumerate(pairs, 1):
-        found = list(differences(pair))
+        found = list(answer_differences(pair))
         different += bool(found)
         counts.update(name for name, _ in found)
         shown += [f"request {number} ({pair.before.path}): {name}: {how}" for name, how in found]
@@ -69,12 +69,13 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     what = ", ".join(f"{name} of {count}" for name, count in counts.most_common()) or "nothing"
     lines.append(f"{len(pairs)} requests, {different} answered differently: {what}")
     lines.append(f"{'seconds':<26}{'p50':>10}{'p90':>10}{'p99':>10}")
-    for when, answers in (("before", [each.before for each in pairs]), ("after", [each.after for each in pairs])):
-        timed = [each for each in answers if each.times]
-        for name, some in (
-            ("first piece", [each.times[0] for each in timed]),
-            ("whole", [each.seconds for each in timed]),
-        ):
-            row = BenchSummary.of(some)
-            lines.append(f"{f'{name}, {when}':<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
+    times = {
+        "first piece, before": [pair.before.times[0] for pair in pairs if pair.before.times],
+        "first piece, after": [pair.after.times[0] for pair in pairs if pair.after.times],
+        "whole, before": [pair.before.seconds for pair in pairs if pair.before.times],
+        "whole, after": [pair.after.seconds for pair in pairs if pair.after.times],
+    }
+    for name, some in times.items():
+        row = BenchSummary.of(some)
+        lines.append(f"{name:<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
     return lines, different

@@ -15,7 +15,7 @@ import httpx
 import msgspec
 
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers, kept_path, redacted_body
-from smg_simulator.cassettes.said import Said, what_was_said
+from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
 __all__ = ["CassetteRecorder"]
 
@@ -73,7 +73,7 @@ class CassetteRecorder:
         try:
             async with sent as answer:
                 made = CassetteExchange(
-                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, Said()
+                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSaid()
                 )
                 made.headers = kept_headers(headers)
                 whole = await self._passed_on(answer, made, receive, send)

@@ -12,7 +12,7 @@ import msgspec
 
 from smg_simulator.cassettes.cassette import CassetteExchange
 from smg_simulator.cassettes.difference import ReplayedExchange
-from smg_simulator.cassettes.said import Said, what_was_said
+from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
 __all__ = ["replayed"]
 
@@ -48,7 +48,7 @@ async def replayed(
 
 async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str) -> CassetteExchange:
     began = time.perf_counter()
-    after = CassetteExchange(before.at, before.method, before.path, "", 0, Said())
+    after = CassetteExchange(before.at, before.method, before.path, "", 0, AnswerSaid())
     pieces: list[bytes] = []
     headers, body = {**before.headers, "accept-encoding": "identity"}, _body(before.body, model)
     try:
@@ -61,7 +61,7 @@ async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str
         content_type = answer.headers.get("content-type", "")
         after.said = await asyncio.to_thread(what_was_said, before.path, after.status, content_type, b"".join(pieces))
     except httpx.HTTPError as error:
-        after.said = Said(error=str(error) or type(error).__name__)
+        after.said = AnswerSaid(error=str(error) or type(error).__name__)
     return after
 
 

@@ -12,13 +12,13 @@ import msgspec
 from smg_core.errors import EngineGarbled
 from smg_core.sse import SseReader
 
-__all__ = ["Said", "what_was_said"]
+__all__ = ["AnswerSaid", "what_was_said"]
 
 _MOST = 1 << 20  # characters of a text that are kept
 _Json = Mapping[str, Any]
 
 
-class Said(msgspec.Struct, omit_defaults=True):
+class AnswerSaid(msgspec.Struct, omit_defaults=True):
     """What one answer says. `calls` are names with arguments as JSON; `characters` is the length of its text, which stays where
     the text itself is left out."""
 
@@ -31,9 +31,9 @@ class Said(msgspec.Struct, omit_defaults=True):
     error: str = ""
     characters: int = 0
 
-    def without_words(self) -> "Said":
+    def without_words(self) -> "AnswerSaid":
         """The same without what it says: the names of calls, lengths and numbers stay."""
-        return Said(
+        return AnswerSaid(
             calls=[(name, "") for name, _ in self.calls],
             finish=self.finish,
             prompt_tokens=self.prompt_tokens,
@@ -43,23 +43,23 @@ class Said(msgspec.Struct, omit_defaults=True):
         )
 
 
-def what_was_said(path: str, status: int, content_type: str, body: bytes) -> Said:
+def what_was_said(path: str, status: int, content_type: str, body: bytes) -> AnswerSaid:
     """What the whole body of an answer says."""
     if status >= 400:
-        return Said(error=body[:_MOST].decode(errors="replace"))
+        return AnswerSaid(error=body[:_MOST].decode(errors="replace"))
     read = next((each for suffix, each in _READERS.items() if path.partition("?")[0].endswith(suffix)), None)
     try:
         if read is None:
-            said = Said(text=body[:_MOST].decode(errors="replace"))
+            said = AnswerSaid(text=body[:_MOST].decode(errors="replace"))
         elif content_type.startswith("text/event-stream"):
-            said = Said()
+            said = AnswerSaid()
             for event in _events(body):
                 read(said, event)
         else:
-            said = Said()
+            said = AnswerSaid()
             read(said, _object(msgspec.json.decode(body)))
     except (msgspec.DecodeError, EngineGarbled, KeyError, TypeError, IndexError, AttributeError) as error:
-        return Said(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
+        return AnswerSaid(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
     said.characters = len(said.text)
     return said
 
@@ -75,7 +75,7 @@ def _object(found: Any) -> _Json:
     return found if isinstance(found, dict) else {}
 
 
-def _chat(said: Said, piece: _Json) -> None:
+def _chat(said: AnswerSaid, piece: _Json) -> None:
     """A chunk of Chat Completions, or a whole answer, whose first choice counts."""
     if piece.get("error"):
         said.error = str(piece["error"])[:_MOST]
@@ -97,7 +97,7 @@ def _chat(said: Said, piece: _Json) -> None:
             said.calls[index] = (name + (function.get("name") or ""), arguments + (function.get("arguments") or ""))
 
 
-def _responses(said: Said, piece: _Json) -> None:
+def _responses(said: AnswerSaid, piece: _Json) -> None:
     """An event of Responses that ends it, or a whole response."""
     if piece.get("type") == "error":
         said.error = str(piece)[:_MOST]
@@ -116,7 +116,7 @@ def _responses(said: Said, piece: _Json) -> None:
             said.calls.append((item["name"], item.get("arguments") or item.get("input") or ""))
 
 
-def _messages(said: Said, piece: _Json) -> None:
+def _messages(said: AnswerSaid, piece: _Json) -> None:
     """An event of Messages, or a whole message."""
     if piece.get("type") == "error":
         said.error = str(piece.get("error"))[:_MOST]
@@ -132,7 +132,7 @@ def _messages(said: Said, piece: _Json) -> None:
         _delta(said, piece["delta"])
 
 
-def _block(said: Said, block: _Json) -> None:
+def _block(said: AnswerSaid, block: _Json) -> None:
     said.text += block.get("text") or ""
     said.reasoning += block.get("thinking") or ""
     if block.get("type") == "tool_use":
@@ -140,7 +140,7 @@ def _block(said: Said, block: _Json) -> None:
         said.calls.append((block["name"], arguments))
 
 
-def _delta(said: Said, delta: _Json) -> None:
+def _delta(said: AnswerSaid, delta: _Json) -> None:
     said.text += delta.get("text") or ""
     said.reasoning += delta.get("thinking") or ""
     if delta.get("partial_json") and said.calls:
@@ -148,7 +148,7 @@ def _delta(said: Said, delta: _Json) -> None:
         said.calls[-1] = (name, arguments + delta["partial_json"])
 
 
-_READERS: Mapping[str, Callable[[Said, _Json], None]] = {
+_READERS: Mapping[str, Callable[[AnswerSaid, _Json], None]] = {
     "/completions": _chat,
     "/responses": _responses,
     "/messages": _messages,

@@ -20,7 +20,7 @@ import httpx
 from smg_core.commands.admin import bearer_of
 from smg_core.settings import ConfigError, number_flag
 from smg_simulator.bench.asking import BenchTarget, bench_run
-from smg_simulator.bench.figures import BenchOutcome, Objective, summary
+from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
 from smg_simulator.bench.load import BenchRequest, made_requests, requests_of_trace
 from smg_simulator.bench.report import bench_lines, bench_page
 from smg_simulator.fleet.formats import read_trace
@@ -83,7 +83,7 @@ def _bench(args: argparse.Namespace) -> int:
 
 def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
     """Print the figures and write the report; the exit status says whether any request was answered."""
-    objective = Objective(args.first_token, args.gap)
+    objective = BenchObjective(args.first_token, args.gap)
     figures = summary(outcomes, seconds, objective)
     said = [f"{args.url}, {model}: {_described(args)}"]
     if busy > BUSY:

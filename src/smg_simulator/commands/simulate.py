@@ -86,13 +86,7 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
         metavar="ID,ID",
         help="token ids that are among the likeliest at every position, so that texts can be scored by them",
     )
-    text = "hand caches of prompts over, as this connector does (NixlConnector, MooncakeConnector), in --kv-role"
-    parser.add_argument("--kv-connector", default=argparse.SUPPRESS, metavar="NAME", help=text)
-    parser.add_argument(
-        "--kv-role", choices=_KV_ROLES, default=argparse.SUPPRESS, help="what of a request is done here"
-    )
-    text = "the one dialect to speak (default: all)"
-    parser.add_argument("--dialect", dest="dialects", choices=_DIALECTS, default=argparse.SUPPRESS, help=text)
+    _handing_over_flags(parser)
     parser.add_argument(
         "--script", type=Path, metavar="FILE", help="replies, calls, pauses and faults: TOML, YAML or JSON"
     )
@@ -104,6 +98,17 @@ def simulate_flags(parser: argparse.ArgumentParser) -> None:
         metavar="KIND=SHARE",
         help="let that share of requests go wrong: refuse, stall, drip, cut, error, silence, garbage, restart or gap",
     )
+
+
+def _handing_over_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of an engine that does one part of a request, or speaks one dialect."""
+    text = "hand caches of prompts over, as this connector does (NixlConnector, MooncakeConnector), in --kv-role"
+    parser.add_argument("--kv-connector", default=argparse.SUPPRESS, metavar="NAME", help=text)
+    parser.add_argument(
+        "--kv-role", choices=_KV_ROLES, default=argparse.SUPPRESS, help="what of a request is done here"
+    )
+    text = "the one dialect to speak (default: all)"
+    parser.add_argument("--dialect", dest="dialects", choices=_DIALECTS, default=argparse.SUPPRESS, help=text)
 
 
 def faults_flags(parser: argparse.ArgumentParser) -> None:

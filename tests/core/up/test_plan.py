@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from smg_core.config import ConfigError
-from smg_core.up.plan import UpPlan, plan_of
+from smg_core.up.plan import UpPlan, up_plan_of
 
 
 def planned(written: object, *, simulated: bool = False) -> UpPlan:
     ports = itertools.count(40000)
-    return plan_of(written, free_port=lambda: next(ports), python="/usr/bin/python", simulated=simulated)
+    return up_plan_of(written, free_port=lambda: next(ports), python="/usr/bin/python", simulated=simulated)
 
 
 def engine(name: str = "a", **fields: Any) -> dict[str, Any]:

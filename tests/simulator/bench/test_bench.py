@@ -13,12 +13,12 @@ from tests.gateway.conftest import over_http
 from smg_core.cli import main
 from smg_simulator import SimulatorConfig, Timing
 from smg_simulator.bench.asking import BenchTarget, bench_run
-from smg_simulator.bench.figures import BenchOutcome, Objective, quantile, summary
+from smg_simulator.bench.figures import BenchObjective, BenchOutcome, quantile, summary
 from smg_simulator.bench.load import made_requests, prompt_words, requests_of_trace
 from smg_simulator.bench.report import bench_page
 from smg_simulator.fleet.trace import FleetRequest, FleetTrace
 
-GOOD = Objective(first=1.0, gap=0.05)
+GOOD = BenchObjective(first=1.0, gap=0.05)
 TRACES = Path(__file__).parents[3] / "examples" / "traces"
 
 
@@ -101,7 +101,7 @@ async def test_a_gateway_before_an_engine_is_measured_in_a_closed_and_in_an_open
         target = BenchTarget(house.url, "sim", {}, 60.0)
         outcomes, seconds = await bench_run(target, requests, users=users, most=64, come=come.append)
 
-    figures = summary(outcomes, seconds, Objective(60, 60))
+    figures = summary(outcomes, seconds, BenchObjective(60, 60))
     assert (figures.requests, figures.failed, figures.goodput) == (12, 0, 1.0)
     assert come == outcomes
     assert figures.output_rate > 0

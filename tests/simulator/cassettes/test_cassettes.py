@@ -20,9 +20,9 @@ from smg_core.cli import main
 from smg_core.config import Config, ModelConfig
 from smg_simulator import Reply, Rule, SimulatorConfig
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_path, read_cassette, redacted_body
-from smg_simulator.cassettes.difference import ReplayedExchange, differences, replay_lines
+from smg_simulator.cassettes.difference import ReplayedExchange, answer_differences, replay_lines
 from smg_simulator.cassettes.recording import CassetteRecorder
-from smg_simulator.cassettes.said import Said, what_was_said
+from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
 KEY = "sk-secret-0123456789abcdef"
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))
@@ -182,25 +182,27 @@ def test_redaction_keeps_lengths_and_shared_beginnings(one: str, two: str) -> No
 @given(st.sampled_from(["/v1/chat/completions", "/v1/responses", "/v1/messages", "/other"]), st.binary(max_size=200))
 def test_what_is_no_answer_is_said_to_be_none_and_raises_nothing(path: str, body: bytes) -> None:
     for content_type in ("text/event-stream", "application/json"):
-        assert isinstance(what_was_said(path, 200, content_type, body), Said)
-    assert isinstance(what_was_said(path, 200, "text/event-stream", b"data: " + body + b"\n\n"), Said)
+        assert isinstance(what_was_said(path, 200, content_type, body), AnswerSaid)
+    assert isinstance(what_was_said(path, 200, "text/event-stream", b"data: " + body + b"\n\n"), AnswerSaid)
 
 
 def test_differences_are_named_from_where_they_begin() -> None:
-    def exchange(said: Said, status: int = 200, *, redacted: bool = False) -> CassetteExchange:
+    def exchange(said: AnswerSaid, status: int = 200, *, redacted: bool = False) -> CassetteExchange:
         return CassetteExchange(0.0, "POST", "/x", "", status, said, times=[0.1], seconds=0.2, redacted=redacted)
 
-    was = exchange(Said(text="the same then this", finish="stop", prompt_tokens=3))
-    now = exchange(Said(text="the same then that", finish="length", prompt_tokens=3))
-    hidden = exchange(Said(finish="stop", prompt_tokens=3, characters=18), redacted=True)
+    was = exchange(AnswerSaid(text="the same then this", finish="stop", prompt_tokens=3))
+    now = exchange(AnswerSaid(text="the same then that", finish="length", prompt_tokens=3))
+    hidden = exchange(AnswerSaid(finish="stop", prompt_tokens=3, characters=18), redacted=True)
 
-    assert list(differences(ReplayedExchange(was, was))) == []
-    assert dict(differences(ReplayedExchange(was, now))) == {
+    assert list(answer_differences(ReplayedExchange(was, was))) == []
+    assert dict(answer_differences(ReplayedExchange(was, now))) == {
         "text": "from character 16: 'is' -> 'at'",
         "finish": "from character 0: 'stop' -> 'length'",
     }
-    assert [name for name, _ in differences(ReplayedExchange(hidden, now))] == ["finish"]
-    assert dict(differences(ReplayedExchange(was, exchange(Said(error="busy"), 503)))) == {"status": "200 -> 503: busy"}
+    assert [name for name, _ in answer_differences(ReplayedExchange(hidden, now))] == ["finish"]
+    assert dict(answer_differences(ReplayedExchange(was, exchange(AnswerSaid(error="busy"), 503)))) == {
+        "status": "200 -> 503: busy"
+    }
     lines, different = replay_lines([ReplayedExchange(was, now)] * 15)
     assert different == 15
     assert lines[20] == "... and 10 more"
