@@ -343,7 +343,7 @@ def resolve(
     for path, each in found.items():
         wrong = complaint(_BY_PATH[path], each.value)
         if wrong:
-            problems.append(f"{each.source}: {wrong}")
+            problems.append(f"{each.source.removeprefix('flag: ')}: {wrong}")
         section, name = path.split(".")
         sections[section][name] = each.value
     if problems:
