@@ -166,7 +166,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
         (["serve", "--worker", "grpc://a:1", "--model-parsers", "qwen3"], "'qwen3' is not of the form MODEL=FAMILY"),
         (["serve", "--worker", "gpu-0"], "workers.urls: worker URL 'gpu-0' has no known scheme; use one of grpc://"),
         (["serve", "--worker", "grpc://gpu-0"], "workers.urls: worker URL 'grpc://gpu-0' names no port"),
-        (["serve", "--port", "http"], 'flag: --port: expected integer, not "http"'),
+        (["serve", "--port", "http"], 'smg-gateway: --port: expected integer, not "http"'),
         (["serve", "--port"], "argument --port: expected one argument"),
         (["serve", "--worker", "grpc://a:1", "--config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
         (["serve", "--worker", "grpc://a:1", "--tokenizer", "/nowhere"], "tokenizer.path: there is no folder /nowhere"),

@@ -275,8 +275,8 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "claude-code": Program("/v1/messages", 29_600, "claude", _claude_code),
     "codex": Program("/v1/responses", 13_200, "codex", _codex),
-    "continue": Program(_CHAT, 2_000, "cn (/model chooses smg among others), or Continue in an editor", _continue),
-    "gemini": Program("/v1beta/models/", 13_800, "gemini", _gemini),
-    "opencode": Program(_CHAT, 11_000, "opencode", _opencode),
+    "continue": Program(_CHAT, 2_700, "cn (/model chooses smg among others), or Continue in an editor", _continue),
+    "gemini": Program("/v1beta/models/", 17_600, "gemini", _gemini),
+    "opencode": Program(_CHAT, 11_100, "opencode", _opencode),
 }
 """Each program. First prompts were counted by the tokenizer of `smg_simulator`, in the versions that docs/clients.md names."""

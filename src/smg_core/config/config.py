@@ -385,7 +385,7 @@ def _resolved(found: Mapping[str, _Found], problems: list[str], warnings: list[s
     for path, each in found.items():
         wrong = complaint(_BY_PATH[path], each.value)
         if wrong:
-            problems.append(f"{each.source}: {wrong}")
+            problems.append(f"{each.source.removeprefix('flag: ')}: {wrong}")
         section, name = path.split(".")
         sections[section][name] = each.value
     if problems:

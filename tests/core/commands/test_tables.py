@@ -18,7 +18,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=4)),
     max_leaves=12,
 )
-ROWS = [
+ROWS: list[Any] = [
     {"name": "grpc://a:1", "state": "ready", "models": ["m", "n"], "in_flight": 2, "labels": {}, "reason": ""},
     {
         "name": "grpc://gpu-12:50051",
@@ -43,7 +43,7 @@ def test_rows_stand_in_columns_and_the_rest_in_lines() -> None:
 
 
 def test_settings_that_are_as_by_default_are_counted() -> None:
-    rows = [{"path": f"a.{at}", "value": at, "default": 0, "source": "file"} for at in range(3)]
+    rows: list[Any] = [{"path": f"a.{at}", "value": at, "default": 0, "source": "file"} for at in range(3)]
 
     assert as_tables({"settings": rows}, 80) == (
         "PATH  VALUE  SOURCE\na.1   1      file\na.2   2      file\n1 more are as by default (--json has all)"

@@ -198,7 +198,7 @@ def test_all_problems_of_all_sources_are_told_at_once() -> None:
     assert told == (
         "config.yaml: server.hots: no such setting; did you mean host?",
         "environment: SMG_LIMITS_N: 0 is below 1",
-        'flag: --port: expected integer, not "x"',
+        '--port: expected integer, not "x"',
     )
 
 

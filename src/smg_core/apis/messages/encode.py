@@ -170,6 +170,7 @@ class MessagesStreamEncoder:
         self._started = self._ended = False
         self._next = 0  # the index of the next block
         self._open = ""  # the type of the open block
+        self._kind = ""  # that of the last one
         self._wraps: bool | None = None  # whether the open call's arguments are wrapped, None before they begin
         self._delta = b""  # what a delta of the open block begins with
         self._hosted = HostedBlocks(request.generation.id, request.generation.sources)
@@ -230,7 +231,7 @@ class MessagesStreamEncoder:
 
     def _start_block(self, kind: str, block: bytes, delta: bytes, frames: list[bytes]) -> None:
         self._end_block(frames)
-        index, self._next, self._open = self._next, self._next + 1, kind
+        index, self._next, self._open, self._kind = self._next, self._next + 1, kind, kind
         self._delta = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{%b' % (
             index,
             delta,
@@ -247,11 +248,14 @@ class MessagesStreamEncoder:
             frames.append(stop)
 
     def _text(self, event: TextDelta | RefusalDelta, frames: list[bytes]) -> None:
-        if not event.text:
+        text = event.text
+        if self._open != "text" and self._kind == "thinking":
+            text = text.lstrip("\n")  # models write blank lines behind a thought, which a client would show
+        if not text:
             return
         if self._open != "text":
             self._start_block("text", b'{"type":"text","text":""}', b'"type":"text_delta","text":', frames)
-        frames += (self._delta, encode_text(event.text), _BLOCK_END)
+        frames += (self._delta, encode_text(text), _BLOCK_END)
 
     def _close(self, event: Event, frames: list[bytes]) -> None:
         if self._wraps and self._open == "tool_use":
@@ -466,6 +470,8 @@ class MessagesWholeEncoder:
     def _text(self) -> None:
         text = "".join(self._said)
         self._said.clear()
+        if self._blocks and self._blocks[-1]["type"] == "thinking":
+            text = text.lstrip("\n")  # as in a stream
         if text:
             self._blocks.append({"type": "text", "text": text, "citations": self._citations or None})
         self._citations = []

@@ -207,3 +207,15 @@ def test_hidden_thinking_leaves_as_its_signature():
     assert b"secret" not in data
     kinds = [frame["delta"]["type"] for frame in frames(data) if "delta" in frame]
     assert kinds == ["signature_delta"]
+
+
+def test_blank_lines_behind_a_thought_are_left_out():
+    texts = [TextDelta(0, "\n"), TextDelta(0, "\n"), TextDelta(0, "\nGood"), TextDelta(0, "\n\nday."), TextEnd(0)]
+    thought = [ReasoningDelta(0, "I think."), ReasoningEnd(0, b"gw1.s")]
+    events = [Started(1, None, "m"), *thought, *texts, Finished(0, "stop"), Usage(1, 5), Done()]
+    encoder, whole = MessagesStreamEncoder(REQUEST), MessagesWholeEncoder(REQUEST)
+    data = b"".join(encoder.encode([event]) for event in events)
+    whole.add(events)
+
+    for message in (read(frames(data)), json.loads(whole.body())):
+        assert [block.get("text") for block in message["content"]] == [None, "Good\n\nday."]
