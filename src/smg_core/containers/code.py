@@ -19,7 +19,7 @@ from smg_core.tools.code_runs import CodeAnswer, MadeFile
 if TYPE_CHECKING:
     from smg_core.containers.interpreter.running import Stopped
     from smg_core.containers.kept import CodeRun
-    from smg_core.containers.records import Container, ContainerFile
+    from smg_core.containers.records import CodeContainer, ContainerFile
     from smg_core.containers.work import ContainerRooms
 
 __all__ = ["ContainerCode"]
@@ -116,7 +116,7 @@ def _made(file: "ContainerFile") -> MadeFile:
     return MadeFile(file.id, file.path, file.file.bytes)
 
 
-def _answer(container: "Container", done: "CodeRun", files: list[MadeFile]) -> CodeAnswer:
+def _answer(container: "CodeContainer", done: "CodeRun", files: list[MadeFile]) -> CodeAnswer:
     ran = done.ran
     notes = [_LOST] if ran.lost else []
     stopped: FaultCode | None = None
