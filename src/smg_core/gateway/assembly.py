@@ -329,10 +329,9 @@ class Assembly:
             decisions=services.decisions,
         )
         adopt_placement(services)
-        mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(
-            *(mcp, running.history, services.clock, self._media_of, services.functions, mark),
+            *(live.config.mcp, running.history, services.clock, self._media_of, services.functions, mark),
             stores=None if _why_no_stores(live.config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
         )
