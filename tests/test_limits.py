@@ -928,7 +928,7 @@ CONSTANTS |= {
     "pipeline.tools.built_in._QUERY": FORMAT,
     "sources._QUOTED": FORMAT,
     "tools.built_ins._MOST_RESULTS": FORMAT,
-    "tools.built_ins._RESULTS": "results of a server of tools that says nothing of their number; the operator's row of a service does",
+    "tools.built_ins._RESULTS": "results that are taken of a server of tools; for a service the operator says how many",
     "tools.domains._IN_QUERY": "domains that a query names; what is found is held to all",
     "tools.file_search._RESULTS": FORMAT,
     "tools.web_results._AGE": SHOWN,

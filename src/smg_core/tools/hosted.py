@@ -93,7 +93,7 @@ class HostedTools:
         files: FileSearches = _NO_FILES,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(tools.built_ins, files, clock)
+        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock)
         self._settings = settings
         self._history = history
         self._clock = clock
