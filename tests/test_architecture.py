@@ -113,6 +113,7 @@ LAZY_TABLES = frozenset(
             "history.opening",
             "history.sql.version",
             "ledger.opening",
+            "retrieval.index_search",
             "routing.named",
             "vector_stores.work",
         ),

@@ -586,7 +586,6 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"containers.interpreter.{name}._STACK" for name in ("building", "program")), GUEST),
     "containers.interpreter.guest._CELLS": COST,
     "containers.interpreter.guest._MOST_ERROR": SHOWN,
-    **dict.fromkeys((f"containers.interpreter.{name}" for name in ("program.BUSY", "running._BUSY")), TOLD),
     **dict.fromkeys(
         (
             f"containers.interpreter.{name}"
@@ -900,6 +899,50 @@ CONSTANTS |= {
     "queueing.waiting._TICK_S": PACE,
 }
 CONSTANTS |= {
+    "retrieval.chunking._EARLY": "how far before its bound a chunk may end, where a sentence does",
+    "retrieval.chunking._LOOKED_AT": COST,
+    "retrieval.fusion.DEPTH": PACE,
+    "retrieval.fusion._OFFSET": "the number of reciprocal rank fusion, as its authors have it",
+    "retrieval.index._TAKEN_OUT": PACE,
+    "retrieval.index._VERSION": SIGN,
+    "retrieval.index._WAIT_S": "far above what a process takes to write some chunks, which another waits for",
+    "retrieval.index_search._BUDGET": "how many chunks are weighed by the more frequent words of a query; the rarest always is",
+    "retrieval.index_search._COUNTED": COST,
+    "retrieval.indexes._OPEN": COST,
+    "retrieval.nearest.SLAB": PACE,
+    "retrieval.nearest._BLOCK": PACE,
+    "retrieval.nearest._ONE": FORMAT,
+    "retrieval.vector_memory._READ": PACE,
+    "retrieval.words._LONGEST_WORD": "a longer word is looked for by its beginning, and is no word of a language",
+    "retrieval.words._MOST_WORDS": "far above the words that queries have; further ones are not looked for",
+    "vector_stores.adding._WRITTEN": PACE,
+    "vector_stores.embedding._NUMBER_BYTES": FORMAT,
+    "vector_stores.file_handlers._CANCELLED": PACE,
+    "vector_stores.indexing._AT_ONCE": PACE,
+    "vector_stores.indexing._PIECE": PACE,
+    "vector_stores.kept._CENTURY": "the record that all stores of a tenant have in common is kept as long as any of them",
+    "vector_stores.kept._IDLE_S": "how exactly it is noted when a store was used; its expiry is counted in days",
+    "vector_stores.kept._LISTED": PACE,
+    "vector_stores.kept._TRIES": PACE,
+    "vector_stores.queue._LOOKED_AT": PACE,
+    "vector_stores.records._AFTER_EXPIRY": "how long it can be read that a store has expired",
+    "vector_stores.records._CENTURY": "stores without an expiry stay until they are deleted; vector_stores.stores bounds them",
+    "vector_stores.records._DAY": FORMAT,
+    "vector_stores.searcher._MOST_STORES": "far above the stores that a tool names; further ones are refused",
+    "vector_stores.searcher._QUERY_S": "how long a client waits for the vector of its query before words are looked for alone",
+    **dict.fromkeys(
+        (
+            f"vector_stores.types.{name}"
+            for name in (
+                *("_LISTED", "_LONGEST_DESCRIPTION", "_LONGEST_KEY", "_LONGEST_NAME", "_LONGEST_QUERY"),
+                *("_LONGEST_VALUE", "_MOST_ATTRIBUTES", "_MOST_FILES", "_MOST_LISTED", "_MOST_QUERIES"),
+                "_USUAL_RESULTS",
+            )
+        ),
+        FORMAT,
+    ),
+    "vector_stores.work._LOOK_S": PACE,
+    "vector_stores.work._THREADS": COST,
     "retrieval.filters._DEEPEST": "far above the filters that clients write; a filter is a part of one request",
     "retrieval.filters._LONGEST_KEY": FORMAT,
     "retrieval.filters._LONGEST_VALUE": FORMAT,
@@ -907,9 +950,31 @@ CONSTANTS |= {
     "retrieval.filters._MOST_VALUES": "far above the filters that clients write; a filter is a part of one request",
     "retrieval.searching.MOST_RESULTS": FORMAT,
 }
+CONSTANTS |= {
+    "apis.messages.built_in._CHARACTERS": COST,
+    "pipeline.answer.citing.LONGEST": "far above a mark of eight sources; what is longer is text, which goes on",
+    "pipeline.answer.citing._DIGITS": "far above the sources of one response",
+    "pipeline.tools.built_in._ADDRESS": FORMAT,
+    "pipeline.tools.built_in._QUERY": FORMAT,
+    "sources._QUOTED": FORMAT,
+    "tools.built_ins._MOST_RESULTS": FORMAT,
+    "tools.built_ins._RESULTS": "results that are taken of a server of tools; for a service the operator says how many",
+    "tools.domains._IN_QUERY": "domains that a query names; what is found is held to all",
+    "tools.file_search._RESULTS": FORMAT,
+    "tools.web_results._AGE": SHOWN,
+    "tools.web_results._AROUND": SHOWN,
+    "tools.web_results._DEPTH": "how far into the answer of a server of tools is looked for its results",
+    "tools.web_results._EXCERPTS": SHOWN,
+    "tools.web_results._TEXT": SHOWN,
+    "tools.web_results._TITLE": SHOWN,
+    "wire.web_search._DOMAINS": FORMAT,
+    "wire.web_search._LONGEST": FORMAT,
+}
 
 DEFAULTS: dict[str, str] = {
     "retrieval.searching.search.max_results": FORMAT,
+    "vector_stores.searcher.search.max_results": FORMAT,
+    "vector_stores.work.search.max_results": FORMAT,
     "admin.answers.respond_json.status": FORMAT,
     **dict.fromkeys(
         (f"queueing.capacity.__init__.{name}" for name in ("start", "least", "most")),
@@ -1021,6 +1086,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.functions.session: _SHOWN
         smg_mcp.web.fetching: _ROBOTS_BYTES
         smg_mcp.web.reading: _HEAD
+        smg_mcp.web.services: _AGE
         smg_mcp.sessions.session: _MOST_SHOWN
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE

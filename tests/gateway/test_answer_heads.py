@@ -20,6 +20,7 @@ OPENAI: dict[str, tuple[str, str, dict[str, Any] | None, int]] = {
     "models": ("GET", "/v1/models", None, 200),
     "files": ("GET", "/v1/files", None, 200),
     "batches": ("GET", "/v1/batches", None, 200),
+    "vector stores": ("POST", "/v1/vector_stores", {}, 200),
     "conversations": ("POST", "/v1/conversations", {}, 200),
     "a refused request": ("POST", "/v1/chat/completions", {"model": "sim"}, 400),
     "no model": ("POST", "/v1/embeddings", {"model": "none", "input": "Hello"}, 404),

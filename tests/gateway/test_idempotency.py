@@ -67,6 +67,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "batchEmbedContents": {"requests": [{"model": "models/sim", "content": {"parts": [{"text": "Hello"}]}}]},
     "/v1/uploads": {"bytes": 0, "filename": "a.txt", "mime_type": "text/plain", "purpose": "user_data"},
     "/v1/uploads/{id}/complete": {"part_ids": []},
+    "/v1/vector_stores": {"name": "a"},
+    "/v1/vector_stores/{id}": {"name": "b"},
+    "/v1/vector_stores/{id}/search": {"query": "Hello"},
+    "/v1/vector_stores/{id}/files": {"file_id": "{file}"},
+    "/v1/vector_stores/{id}/files/{file_id}": {"attributes": {"a": 1}},
+    "/v1/vector_stores/{id}/file_batches": {"file_ids": ["{file}"]},
     "/v1/batches": {"input_file_id": "{file}", "endpoint": CHAT, "completion_window": "24h"},
     "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "speech": {"input": "Hello", "voice": "alloy"},
@@ -82,6 +88,7 @@ WITHOUT_MODEL = (
     "/v1/conversations",
     "/v1/realtime",
     "/v1/uploads",
+    "/v1/vector_stores",
     "batches",
     "Contents",
     "Content",
@@ -126,7 +133,10 @@ async def made(house: House) -> dict[str, str]:
     file: dict[str, Any] = {"files": {"file": ("a.jsonl", json.dumps(LINE).encode())}, "data": {"purpose": "batch"}}
     sent = httpx.Request("POST", f"{house.http.base_url}/v1/files", **file)
     upload = (await house.http.post("/v1/uploads", json=BODIES["/v1/uploads"])).json()["id"]
-    return {"conversation": conversation, "file": (await house.http.send(sent)).json()["id"], "upload": upload}
+    store = (await house.http.post("/v1/vector_stores", json={})).json()["id"]
+    kept = (await house.http.send(sent)).json()["id"]
+    await house.http.post(f"/v1/vector_stores/{store}/files", json={"file_id": kept})
+    return {"conversation": conversation, "file": kept, "upload": upload, "store": store}
 
 
 @pytest.mark.full
@@ -145,7 +155,8 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
             pattern = route.pattern
             if route.method != "POST" or pattern in FORMS:
                 continue
-            path = pattern.replace("{id}", things["upload" if "/uploads/" in pattern else "conversation"])
+            kind = "upload" if "/uploads/" in pattern else "store" if "/vector_stores/" in pattern else "conversation"
+            path = pattern.replace("{id}", things[kind]).replace("{file_id}", things["file"])
             path = path.replace("{model:path}", "sim")
             path = path.replace("{publisher}", "google").replace("{project}", "p").replace("{location}", "l")
             content = b"" if pattern.endswith(ENDS) else json.dumps(body_of(pattern)).encode()

@@ -120,6 +120,9 @@ async def furnished(world: World, tenant: str) -> None:
     requests = [{"custom_id": "a", "params": {**asked(SECRET), "max_tokens": 8}}]
     made = await world.ask(tenant, "POST", "/v1/messages/batches", {"requests": requests})
     ids["message batch"] = made.json()["id"]
+    ids["vector store"] = (await world.ask(tenant, "POST", "/v1/vector_stores", {})).json()["id"]
+    added = f"/v1/vector_stores/{ids['vector store']}/file_batches"
+    ids["file batch"] = (await world.ask(tenant, "POST", added, {"file_ids": [ids["file"]]})).json()["id"]
 
 
 def asked(text: str) -> dict[str, Any]:
@@ -133,6 +136,7 @@ async def settled(world: World, tenant: str) -> None:
         f"/v1/responses/{ids['background']}": ("status", ("completed",)),
         f"/v1/batches/{ids['batch']}": ("status", ("completed",)),
         f"/v1/messages/batches/{ids['message batch']}": ("processing_status", ("ended",)),
+        f"/v1/vector_stores/{ids['vector store']}": ("status", ("completed",)),
     }
     for path, (field, values) in ends.items():
         async with asyncio.timeout(PATIENCE):
@@ -163,6 +167,7 @@ COLLECTIONS = {
     "/uploads": ("upload",),
     "/messages/batches": ("message batch",),
     "/v1/batches": ("batch",),
+    "/vector_stores": ("vector store",),
 }
 """By the end of what stands before `{id}`: the kinds of objects that are there."""
 
@@ -170,6 +175,8 @@ SENT: Mapping[str, object] = {
     "/v1/conversations/{id}": {"metadata": {"a": "b"}},
     "/v1/conversations/{id}/items": {"items": [{"type": "message", "role": "user", "content": "Hi"}]},
     "/v1/uploads/{id}/complete": {"part_ids": []},
+    "/v1/vector_stores/{id}/search": {"query": SECRET},
+    "/v1/vector_stores/{id}/files/{file_id}": {"attributes": {}},
 }
 """The bodies of POST that need more than {}."""
 
@@ -196,9 +203,10 @@ async def test_an_id_of_another_tenant_is_answered_as_one_that_nobody_has(world:
         if not has_id(pattern):
             continue
         for kind in kinds_of(pattern):
-            pairs = [{"id": theirs[kind], "item_id": theirs["item"]}]
-            if "{item_id}" in pattern:
-                pairs.append({"id": own[kind], "item_id": theirs["item"]})
+            within = {"item_id": theirs["item"], "file_id": theirs["file"], "batch_id": theirs["file batch"]}
+            pairs = [{"id": theirs[kind], **within}]
+            if any(f"{{{name}}}" in pattern for name in within):
+                pairs.append({"id": own[kind], **within})
             for values in pairs:
                 given, unknown = (
                     values,
@@ -243,6 +251,10 @@ def pages(world: World) -> list[str]:
         f"/v1/batches/{ids['batch']}",
         f"/v1/messages/batches/{ids['message batch']}",
         f"/v1/messages/batches/{ids['message batch']}/results",
+        f"/v1/vector_stores/{ids['vector store']}",
+        f"/v1/vector_stores/{ids['vector store']}/files",
+        f"/v1/vector_stores/{ids['vector store']}/files/{ids['file']}/content",
+        f"/v1/vector_stores/{ids['vector store']}/file_batches/{ids['file batch']}",
     ]
 
 
@@ -280,12 +292,14 @@ BODIES: dict[tuple[str, str], list[tuple[str, Mapping[str, Any]]]] = {
     ("POST", "/v1/batches"): [
         ("file", {"input_file_id": "ID", "endpoint": "/v1/chat/completions", "completion_window": "24h"})
     ],
+    ("POST", "/v1/vector_stores"): [("file", {"file_ids": ["ID"]})],
 }
 """The routes whose bodies name what is kept: kind, and the body with its id."""
 
 QUERIES: dict[tuple[str, str], list[tuple[str, Mapping[str, str]]]] = {
     ("GET", "/v1/files"): [("file", {"after": "ID"})],
     ("GET", "/v1/batches"): [("batch", {"after": "ID"})],
+    ("GET", "/v1/vector_stores"): [("vector store", {"after": "ID"}), ("vector store", {"before": "ID"})],
     ("GET", "/v1/messages/batches"): [("message batch", {"after_id": "ID"}), ("message batch", {"before_id": "ID"})],
 }
 """The lists: each shows the tenant's own, and takes the place behind an object by its id."""

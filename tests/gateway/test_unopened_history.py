@@ -241,6 +241,7 @@ READS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "/v1/conversations/conv_1": ("conversations", OPENAI),
     "/v1/files/file-1": ("files", OPENAI),
     "/v1/batches/batch_1": ("batches", OPENAI),
+    "/v1/vector_stores/vs_1": ("vector_stores", OPENAI),
     "/v1/messages/batches/msgbatch_1": ("message batches", lambda told: told["type"] == "error"),
     "/v1beta/interactions/v1_a": ("interactions", lambda told: "error" in told),
 }

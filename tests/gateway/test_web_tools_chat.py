@@ -184,11 +184,10 @@ async def test_a_search_that_is_not_configured_is_refused_only_where_it_is_deman
 @every_form
 async def test_calls_of_built_in_tools_are_told_by_tool(house: House, form: Form) -> None:
     says(house, SEARCH, CITES)
-    answer = await ask(house, form)
+    asked = {"json": form.body, "headers": {"x-smg-explain": "1"}}
+    answer = await house.http.post(form.path, **asked)
     timeline = json.loads(answer.headers["x-smg-explain"])["timeline"]
-    assert [(each["server"], each["tool"], each["outcome"]) for each in timeline if "tool" in each] == [
-        ("web_search", "web_search", "ok")
-    ]
+    assert [each.get("tool") for each in timeline] == [None, "web_search.web_search", None]
 
 
 @every_form

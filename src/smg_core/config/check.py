@@ -48,7 +48,7 @@ def check(config: Config, permissions: Mapping[str, str]) -> None:
     problems += queue_problems(config.queue)
     problems += ledger_problems(config.ledger, config.history, config.server.processes)
     problems += placement_problems(config.routing.placement)
-    problems += _mesh(config)
+    problems += [*_mesh(config), *_vector_stores(config)]
     if problems:
         raise ConfigError(*problems)
 
@@ -57,6 +57,15 @@ def _mesh(config: Config) -> Iterator[str]:
     """What a member of a mesh cannot be."""
     if config.mesh.kind != "off" and config.mesh.dead_s <= config.mesh.suspect_s:
         yield "mesh.dead_s: it is longer than mesh.suspect_s"
+
+
+def _vector_stores(config: Config) -> Iterator[str]:
+    """What is wrong where vector stores are asked for that there cannot be with this history."""
+    stores, history = config.vector_stores, config.history
+    asked = "folder" if stores.folder is not None else "model" if stores.model else ""
+    why = stores.why_not(history.url or "memory:", sealed=bool(history.keys))
+    if asked and why:
+        yield f"vector_stores.{asked}: {why}"
 
 
 def _auth(auth: AuthConfig, permissions: Mapping[str, str]) -> Iterator[str]:

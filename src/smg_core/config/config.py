@@ -158,8 +158,6 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         alias, _, model = rest.partition("=")
         if not (tenant and alias and model):
             yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
-    if why := _why_no_stores(config):
-        yield why
     for check in (
         config.timeouts.of_models,
         config.workers.of_adapters,
@@ -172,13 +170,6 @@ def _inconsistencies(config: Config) -> Iterator[str]:
             check()
         except ConfigError as error:
             yield str(error)
-
-
-def _why_no_stores(config: Config) -> str:
-    """What is wrong where vector stores are asked for that there cannot be, with this history."""
-    asked = "folder" if config.vector_stores.folder is not None else "model" if config.vector_stores.model else ""
-    why = config.vector_stores.why_not(config.history.url or "memory:", sealed=bool(config.history.keys))
-    return f"vector_stores.{asked}: {why}" if asked and why else ""
 
 
 # ------------------------------------------------------------------------------------------------ reading the records

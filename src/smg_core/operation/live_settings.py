@@ -136,7 +136,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "files", "mcp"),
-            *("observability", "discovery", "channel", "audit", "traces", "middleware"),
+            *("observability", "discovery", "channel", "audit", "traces", "middleware", "vector_stores"),
         ),
         _ONCE,
     ),

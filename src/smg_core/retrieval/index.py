@@ -19,7 +19,7 @@ from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import FileAttributes
 from smg_core.retrieval.words import index_words
 
-__all__ = ["IndexFailed", "IndexFile", "IndexFull"]
+__all__ = ["IndexFailed", "IndexFile", "IndexFull", "VectorsDiffer"]
 
 _VERSION = 1
 _WAIT_S = 30.0  # for another process that writes
@@ -27,7 +27,7 @@ _TAKEN_OUT = 200  # chunks that are taken out in one transaction
 
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO meta VALUES ('changes', 0), ('taken', 0), ('chunks', 0), ('vector_bytes', 0);
+INSERT INTO meta VALUES ('changes', 0), ('taken', 0), ('chunks', 0), ('vector_bytes', 0), ('dimensions', 0);
 CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, name TEXT NOT NULL, attributes TEXT NOT NULL,
     ready INTEGER NOT NULL);
 CREATE INDEX files_key ON files (key);
@@ -39,7 +39,7 @@ CREATE INDEX vectors_file ON vectors (file);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', tokenize='porter unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE terms USING fts5vocab (words, 'row');
 """
-"""`meta` counts: what searches must notice, how often vectors went away, how many chunks and bytes of vectors there are."""
+"""`meta` counts: what searches must notice, how often vectors went away, chunks, bytes of vectors, numbers of each vector."""
 
 
 _SIZE = """
@@ -58,6 +58,10 @@ class IndexFailed(StoreFailed):
 
 class IndexFull(ValueError):
     """The store has as many chunks as it may."""
+
+
+class VectorsDiffer(ValueError):
+    """Vectors are of another length than those that are there."""
 
 
 class IndexFile:
@@ -151,8 +155,18 @@ class IndexFile:
                 first = first or int(put.lastrowid or 0)
             self._count("chunks", len(chunks))
             if vectors is not None and chunks:
+                self._check_dimensions(len(vectors) // (2 * len(chunks)))
                 run("INSERT INTO vectors (first, file, data) VALUES (?, ?, ?)", (first, number, vectors))
                 self._count("vector_bytes", len(vectors))
+
+    def _check_dimensions(self, dimensions: int) -> None:
+        """All vectors of an index have the same length."""
+        run = self.connection.execute
+        (known,) = run("SELECT value FROM meta WHERE name = 'dimensions'").fetchone()
+        if known and known != dimensions:
+            raise VectorsDiffer(f"vectors of {dimensions} numbers, where there are those of {known}")
+        if not known:
+            run("UPDATE meta SET value = ? WHERE name = 'dimensions'", (dimensions,))
 
     def finish(self, number: int, key: str, attributes: FileAttributes) -> None:
         """Have a file found that is whole, in place of an earlier one of its key."""

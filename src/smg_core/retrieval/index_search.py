@@ -19,7 +19,7 @@ from smg_core.retrieval.words import TOKENIZER, index_words, looked_for, match_o
 if TYPE_CHECKING:
     from smg_core.retrieval.vector_memory import VectorMemory
 
-__all__ = ["ChunkHit", "Query", "Ranked", "SearchedIndex"]
+__all__ = ["ChunkHit", "Query", "Ranked", "SearchedIndex", "packed"]
 
 _BUDGET = 5000  # chunks whose words are weighed for one query
 _WORDS = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
@@ -64,6 +64,13 @@ class Ranked:
 
     words: list[tuple[int, float]]
     vectors: list[tuple[int, float]]
+
+
+def packed(vectors: Sequence[Sequence[float]]) -> bytes:
+    """The bytes of vectors, as an index takes them."""
+    from smg_core.retrieval.nearest import pack_vectors
+
+    return pack_vectors(vectors)
 
 
 class SearchedIndex(IndexFile):
@@ -161,7 +168,7 @@ class SearchedIndex(IndexFile):
     def _by_vector(
         self, vector: Sequence[float] | None, allowed: list[int] | None, most: int
     ) -> list[tuple[int, float]]:
-        if vector is None or not self._meta["vector_bytes"]:
+        if vector is None or not self._meta["vector_bytes"] or len(vector) != self._meta["dimensions"]:
             return []
         import numpy as np
 

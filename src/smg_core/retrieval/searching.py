@@ -85,6 +85,7 @@ class StoreSearch(Protocol):
         filters: FileFilter | None = None,
         ranking: Ranking | None = None,
     ) -> StoreFindings:
-        """The best chunks for any of the queries in all of these stores, at most `max_results`. Raises StoreUnknown for a store
-        that is not there, and StoreFailed where its index cannot be read."""
+        """The best chunks for any of the queries in all of these stores, at most `max_results`; without queries none, which tells
+        whether the stores are there. Raises StoreUnknown for a store that is not there, and StoreFailed where its index cannot
+        be read."""
         ...

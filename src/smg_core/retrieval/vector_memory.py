@@ -56,13 +56,11 @@ class VectorMemory:
         self, query: Floats, files: "_Numbers | None", most: int, *, taken: int, stored: int
     ) -> list[tuple[int, float]]:
         """The chunks with the vectors nearest to `query` and how near they are, best first, of these files where they are said.
-        `taken` counts how often vectors went away, `stored` is the bytes of all. Vectors of another length are near to none."""
+        `taken` counts how often vectors went away, `stored` is the bytes of all, which are as long as `query`."""
         scores: list[Floats] = []
         chunks: list[_Numbers] = []
         for slab in self._of(len(query), taken, stored):
             used = slab.used
-            if slab.vectors.shape[1] != len(query):
-                continue
             near = similarities(slab.vectors[:used], query)
             if files is not None:
                 near[~np.isin(slab.files[:used], files)] = -np.inf
@@ -91,11 +89,9 @@ class VectorMemory:
 
     def _put(self, row: tuple[int, int, bytes], dimensions: int, slabs: list[_Slab]) -> None:
         first, file, data = row
-        if len(data) % (2 * dimensions):
-            return
         vectors = unpack_vectors(data, dimensions)
         while len(vectors):
-            if not slabs or slabs[-1].used == SLAB or slabs[-1].vectors.shape[1] != dimensions:
+            if not slabs or slabs[-1].used == SLAB:
                 slabs.append(_Slab(dimensions))
             many = slabs[-1].take(vectors, first, file)
             vectors, first = vectors[many:], first + many

@@ -1,4 +1,4 @@
-"""Vector stores of OpenAI's API: files of clients, indexed and searched.
+"""Vector stores: files of clients, indexed and searched.
 
 Begin with `kept`, the records, and `searcher`, which fulfils `retrieval.searching.StoreSearch`. `queue` and `indexing` put files
 into the indexes of `retrieval` in the background; `place` says where those lie; `handlers` and `file_handlers` have the routes.

@@ -15,7 +15,7 @@ from smg_core.serving.request_traces import account_of_run, how_it_ended, observ
 from smg_core.serving.services import Services
 from smg_core.serving.timeouts import CurrentTimeouts
 
-__all__ = ["API", "Embedding"]
+__all__ = ["API", "TextEmbedding"]
 
 API = "vector_stores"
 """What these requests are called in logs and metrics."""
@@ -23,7 +23,7 @@ API = "vector_stores"
 _NUMBER_BYTES = 2  # of a vector, as it is kept
 
 
-class Embedding:
+class TextEmbedding:
     """Makes vectors for one gateway."""
 
     def __init__(self, services: Services) -> None:

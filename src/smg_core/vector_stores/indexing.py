@@ -20,15 +20,16 @@ from smg_core.history.store.base import DeleteRecord, Lease, LeaseLost, StaleVer
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.request import Caller
 from smg_core.retrieval.chunking import Chunker, TextChunk
-from smg_core.retrieval.index import IndexFile, IndexFull
+from smg_core.retrieval.index import IndexFile, IndexFull, VectorsDiffer
+from smg_core.retrieval.index_search import packed
 from smg_core.retrieval.indexes import Indexes
 from smg_core.retrieval.searching import StoreUnknown
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key
-from smg_core.vector_stores.embedding import Embedding
+from smg_core.vector_stores.embedding import TextEmbedding
 from smg_core.vector_stores.kept import KeptStores
 from smg_core.vector_stores.place import IndexPlace
-from smg_core.vector_stores.reading import NotIndexable, text_of
+from smg_core.vector_stores.reading import NotIndexable, kept_text
 from smg_core.vector_stores.records import INDEX_JOB, IndexFault, IndexJob, KeptStore, KeptStoreFile, store_file_kind
 
 __all__ = ["IndexRooms", "IndexRun"]
@@ -48,7 +49,7 @@ class IndexRooms:
     files: KeptFiles
     place: IndexPlace
     indexes: Indexes
-    embedding: Embedding
+    embedding: TextEmbedding
     documents: DocumentService | None
 
 
@@ -134,6 +135,8 @@ class IndexRun:
         except IndexFull:
             most = self._rooms.services.live.config.vector_stores.chunks
             fault = IndexFault("invalid_file", f"The vector store would have more than {most:,} chunks.")
+        except VectorsDiffer as error:
+            fault = IndexFault("server_error", f"The model {store.model} makes other vectors than before: {error}.")
         except SmgError as error:
             if self._may_wait(error, job):
                 return False
@@ -176,7 +179,7 @@ class IndexRun:
             raise NotIndexable(IndexFault("invalid_file", "The file is not kept any more.")) from None
         number = await self._written(store, lambda index: index.begin(file.id, kept.filename))
         chunker, held = Chunker(file.chunking), list[TextChunk]()
-        async for text in text_of(rooms.files, self._tenant, kept, rooms.documents, config.file_bytes):
+        async for text in kept_text(rooms.files, self._tenant, kept, rooms.documents, config.file_bytes):
             for at in range(0, len(text), _PIECE):
                 part = text[at : at + _PIECE]
                 held += await rooms.indexes.work(lambda part=part: list(chunker.feed(part)))  # type: ignore[misc]
@@ -199,15 +202,9 @@ class IndexRun:
             if store.model:
                 texts = [each.text for each in some]
                 found = await self._rooms.embedding.vectors(caller, store.model, texts, "document")
-                vectors = await self._rooms.indexes.work(lambda found=found: _packed(found))  # type: ignore[misc]
+                vectors = await self._rooms.indexes.work(lambda found=found: packed(found))  # type: ignore[misc]
             await self._written(store, lambda index, some=some, vectors=vectors: index.add(number, some, vectors, most))  # type: ignore[misc]
 
     async def _written(self, store: KeptStore, write: Callable[[IndexFile], T]) -> T:
         path = await self._rooms.indexes.work(lambda: self._rooms.place.made(self._tenant, store.id))
         return await self._rooms.indexes.written(path, write)
-
-
-def _packed(vectors: "Sequence[Sequence[float]]") -> bytes:
-    from smg_core.retrieval.nearest import pack_vectors
-
-    return pack_vectors(vectors)

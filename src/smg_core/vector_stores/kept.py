@@ -37,11 +37,11 @@ from smg_core.vector_stores.records import (
     KeptFileBatch,
     KeptStore,
     KeptStoreFile,
-    counted,
     expired,
     file_batch_record,
     index_job_record,
     job_id,
+    recounted,
     store_file_kind,
     store_file_record,
     store_record,
@@ -279,7 +279,7 @@ class KeptStores:
         counts, usage = store.counts, store.usage_bytes
         for id in changed:
             (before, version), file = read.files[id], after[id]
-            counts = counted(counts, _status(before), _status(file))
+            counts = recounted(counts, _status(before), _status(file))
             usage += (file.usage_bytes if file else 0) - (before.usage_bytes if before else 0)
             if file is None:
                 operations.append(DeleteRecord(store_file_kind(store.id), id, version))
@@ -320,7 +320,7 @@ class KeptStores:
                 becomes = file.status if file is not None and file.batch == name else None
                 if becomes is None:
                     becomes = "cancelled" if was == "in_progress" else was
-                found[name] = replace(batch, counts=counted(batch.counts, was, becomes)), version
+                found[name] = replace(batch, counts=recounted(batch.counts, was, becomes)), version
         return [file_batch_record(batch, version) for batch, version in found.values() if batch is not None]
 
     async def _write(self, caller: Caller, operations: Sequence[StoreOperation], lease: Lease | None = None) -> None:

@@ -15,7 +15,7 @@ from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.vector_stores.records import IndexFault
 
-__all__ = ["NotIndexable", "text_of"]
+__all__ = ["NotIndexable", "kept_text"]
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _PDF = b"%PDF-"
@@ -29,7 +29,7 @@ class NotIndexable(ValueError):
         self.fault = fault
 
 
-async def text_of(
+async def kept_text(
     kept: KeptFiles, tenant: str, file: KeptFile, documents: DocumentService | None, most: int
 ) -> AsyncIterator[str]:
     """The text of a file of at most `most` bytes. Raises NotIndexable."""

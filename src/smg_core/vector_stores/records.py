@@ -27,7 +27,6 @@ __all__ = [
     "KeptStore",
     "KeptStoreFile",
     "batch_status",
-    "counted",
     "expired",
     "expires_at",
     "file_batch_object",
@@ -35,6 +34,7 @@ __all__ = [
     "index_job_record",
     "job_id",
     "page_object",
+    "recounted",
     "store_file_kind",
     "store_file_object",
     "store_file_record",
@@ -142,7 +142,7 @@ def expired(store: KeptStore, now: float) -> bool:
     return at is not None and now >= at
 
 
-def counted(counts: FileCounts, before: IndexStatus | None, after: IndexStatus | None) -> FileCounts:
+def recounted(counts: FileCounts, before: IndexStatus | None, after: IndexStatus | None) -> FileCounts:
     """The counts once a file of the status `before` has that of `after`; None: it is not there."""
     for status, by in ((before, -1), (after, 1)):
         if status is not None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from smg_core.errors import NotFound, SmgError
+from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.request import Caller
 from smg_core.retrieval.filters import FileFilter
 from smg_core.retrieval.fusion import DEPTH, fused
@@ -55,8 +55,14 @@ class StoreSearcher:
         """`StoreSearch.search`."""
         rooms, ranking = self._rooms, ranking or Ranking()
         rooms.place.check()
-        ids = list(dict.fromkeys(store_ids))[:_MOST_STORES]
+        ids = list(dict.fromkeys(store_ids))
+        if len(ids) > _MOST_STORES:
+            raise InvalidRequest(
+                f"At most {_MOST_STORES} vector stores are searched together.", param="vector_store_ids"
+            )
         stores = [await rooms.kept.usable(caller.tenant, id) for id in ids]
+        if not queries:  # whether they are there is all that is asked
+            return StoreFindings((), "words")
         vectors = await self._vectors(caller, stores, queries)
         found = [await self._ranked(caller, each, queries, vectors, filters) for each in stores]
         for each in stores:
@@ -151,7 +157,7 @@ def _together(found: Sequence[Sequence[Ranked]], ranking: Ranking) -> list[tuple
             lists.append((ranking.vectors, vectors))
     if not any(weight for weight, each in lists if each):  # the only ranks there are count, whatever their weight
         lists = [(1.0, each) for _, each in lists]
-    return [each for each in fused(lists) if each[1] > 0]
+    return [(place, round(score, 6)) for place, score in fused(lists) if score > 0]
 
 
 def _merged(found: Sequence[Sequence[Ranked]], query: int, kind: str) -> list[_Place]:
@@ -171,7 +177,7 @@ def _found(store: KeptStore, hit: ChunkHit, score: float) -> Found:
         store_id=store.id,
         file_id=hit.key,
         filename=hit.name,
-        score=round(score, 6),
+        score=score,
         attributes=hit.attributes,
         texts=(FoundText(chunk.text, chunk.start, chunk.end),),
     )

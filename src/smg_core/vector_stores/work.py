@@ -168,7 +168,7 @@ class VectorStoreWork:
         from smg_core.models.document_loading import document_reading
         from smg_core.retrieval.indexes import Indexes
         from smg_core.vector_stores.adding import FileAdding
-        from smg_core.vector_stores.embedding import Embedding
+        from smg_core.vector_stores.embedding import TextEmbedding
         from smg_core.vector_stores.file_handlers import StoreFileHandlers
         from smg_core.vector_stores.handlers import StoreHandlers
         from smg_core.vector_stores.indexing import IndexRooms
@@ -181,7 +181,9 @@ class VectorStoreWork:
         pool = ThreadPoolExecutor(_THREADS, "smg-search")
         place, indexes = IndexPlace(services), Indexes(pool, services.live.config.vector_stores.memory_bytes)
         documents = document_reading(services.live.config, pool)
-        rooms = IndexRooms(services, KeptStores(services), files.kept, place, indexes, Embedding(services), documents)
+        rooms = IndexRooms(
+            services, KeptStores(services), files.kept, place, indexes, TextEmbedding(services), documents
+        )
         queue = IndexQueue(rooms)
         searcher, adding = StoreSearcher(rooms), FileAdding(rooms, queue)
         stores, of_files = StoreHandlers(rooms, queue, searcher, adding), StoreFileHandlers(rooms, queue, adding)

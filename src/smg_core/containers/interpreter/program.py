@@ -25,8 +25,6 @@ from wasmtime.component import Component, Linker
 
 __all__: list[str] = []
 
-BUSY = 3
-"""The status with which a program ends whose container has an interpreter already."""
 _WATCH_S = 0.02  # how often a call is looked at
 _LOOKS = 5  # looks at the clock and at the caller for each look at the files
 _DEPTH = 16  # folders within folders
@@ -258,7 +256,8 @@ def _alone(folder: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        sys.exit(BUSY)
+        sys.stdout.write("busy\n")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,19 @@ def test_a_mark_cites_the_sentence_before_it(written: str, text: str, found: lis
 
 @pytest.mark.parametrize(
     "text",
-    ["【3】", "【0】", "【注意】", "【1", "【", "【1†" + "x" * LONGEST + "】", "【123456】", "【1†\n】", "【,1】", "【】", "a 【 1】"],
+    [
+        "【3】",
+        "【0】",
+        "【注意】",
+        "【1",
+        "【",
+        "【1†" + "x" * LONGEST + "】",
+        "【123456】",
+        "【1†\n】",
+        "【,1】",
+        "【】",
+        "a 【 1】",
+    ],
 )
 def test_what_is_no_mark_of_a_source_stays_text(text: str) -> None:
     assert cited(text) == (text, [])
@@ -73,7 +85,9 @@ def test_what_is_no_mark_of_a_source_stays_text(text: str) -> None:
 
 
 PIECES = st.lists(
-    st.sampled_from(["【", "】", "1", "2", "3", "†", ",", " ", "【1】", "【2†L3】", "One", ". ", "!", "\n", "天。", "x" * 70]),
+    st.sampled_from(
+        ["【", "】", "1", "2", "3", "†", ",", " ", "【1】", "【2†L3】", "One", ". ", "!", "\n", "天。", "x" * 70]
+    ),
     max_size=14,
 ).map("".join)
 
