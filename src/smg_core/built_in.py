@@ -38,7 +38,7 @@ class BuiltIn(Struct, frozen=True):
     operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is; with
     `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
     conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
-    score) and `weights` of vectors and of words as the request has them."""
+    score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the stores."""
 
     kind: Literal["web_search", "web_fetch", "file_search"]
     uses: int | None = None
@@ -54,6 +54,7 @@ class BuiltIn(Struct, frozen=True):
     filters: Mapping[str, Json] | None = None
     threshold: float = 0.0
     weights: tuple[float, float] | None = None
+    stores_at: str = "vector_store_ids"
 
 
 def built_in_tool(config: BuiltIn) -> HostedTool:

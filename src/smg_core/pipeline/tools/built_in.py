@@ -13,14 +13,14 @@ from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
 from smg_core.request import Message, Text, ToolResult
 from smg_core.sources import CITE_HOW, between_marks, marked
 
-__all__ = ["action_of", "built_in_fault", "cited_text", "tools_of"]
+__all__ = ["action_of", "built_in_fault", "built_in_functions", "cited_text"]
 
 _QUERY = 1000
 _ADDRESS = 2048
 _URL: JsonObject = {"type": "string", "description": "The address, beginning with https:// or http://."}
 
 
-def tools_of(asked: BuiltIn) -> tuple[ServerTool, ...]:
+def built_in_functions(asked: BuiltIn) -> tuple[ServerTool, ...]:
     """What the model is offered."""
     told = {"readOnlyHint": True}
     if asked.kind == "web_fetch":

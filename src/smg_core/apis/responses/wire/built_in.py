@@ -69,7 +69,7 @@ class FileRanking(Struct, gc=False):
 class FileSearchTool(Struct, gc=False):
     """A search of vector stores. Keys that it does not have are passed over."""
 
-    vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    vector_store_ids: Annotated[list[str], Meta(max_length=8)] = []
     max_num_results: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] | None = None
     filters: JsonObject | None = None
     ranking_options: FileRanking | None = None
@@ -93,8 +93,10 @@ def read_built_in(tool: JsonObject, at: str, runs_here: frozenset[str]) -> Built
     )
 
 
-def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn:
-    """The search of files at `at`. Raises InvalidRequest."""
+def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
+    """The search of files at `at`; None for one without a store. Raises InvalidRequest."""
+    if not tool.vector_store_ids:
+        return None
     ranking = tool.ranking_options or FileRanking()
     if tool.filters is not None:
         read_filter(tool.filters, f"{at}.filters")
