@@ -13,9 +13,9 @@ from smg_core.built_in import BuiltIn, built_in_tool
 from smg_core.events import Annotation
 from smg_core.json_types import JsonObject
 from smg_core.request import HostedTool
+from smg_core.web_terms import CONTEXT_RESULTS, ContextSize, UserPlace, place_in_words
 from smg_core.wire.decoding import explained
 from smg_core.wire.named_elsewhere import refuse_named
-from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, place_in_words
 
 __all__ = ["Cited", "read_file_tool", "read_web_options"]
 

@@ -18,7 +18,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Annotation, HostedEnd, HostedStart, TextEnd
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
-from smg_core.wire.web_search import checked_domains
+from smg_core.web_terms import checked_domains
 
 __all__ = ["BUILT_IN", "Grounding", "built_in_parts", "google_tool"]
 

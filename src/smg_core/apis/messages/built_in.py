@@ -24,8 +24,8 @@ from smg_core.events import Annotation, HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
 from smg_core.sources import CitableSource
+from smg_core.web_terms import checked_domains, place_in_words
 from smg_core.wire.decoding import explained
-from smg_core.wire.web_search import checked_domains, place_in_words
 
 __all__ = ["HostedBlocks", "built_in_kind", "read_server_tool", "result_texts"]
 

@@ -170,13 +170,12 @@ def looped(
         if not turn.output.calls or ending.reason not in _ENDS or ending.stopped_by(request.sampling.stop):
             return turn
         hosted = [call for call in turn.output.calls if call.name in names]
-        mine = len(hosted) < len(turn.output.calls)
         if not hosted:
             return turn
         left = _calls_left(request, terms, spent)
         asked = [call for call in hosted[:left] if can_ask and names.asks(call)]
-        run = [names.call(call) for call in hosted[:left] if call not in asked]
-        run = checked_calls(run, current.messages, spent.uses)
+        made = [names.call(call) for call in hosted[:left] if call not in asked]
+        run = checked_calls(made, current.messages, spent.uses)
         spent.calls += len(run) + len(asked)
         called = Called(())
         if run or asked:
@@ -184,7 +183,7 @@ def looped(
             spent.seconds = called.seconds
         if asked:
             yield from ask(Tell(tuple(event for call in asked for event in _question(call, offers[call.name]))))
-        if asked or mine:
+        if asked or len(hosted) < len(turn.output.calls):
             return _ended(turn, "tool_calls")
         if len(hosted) > left or _is_over(terms, spent):
             return _ended(turn, "pause")

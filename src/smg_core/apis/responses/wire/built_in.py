@@ -17,8 +17,8 @@ from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import MOST_RESULTS
+from smg_core.web_terms import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
 from smg_core.wire.decoding import explained
-from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
 
 __all__ = [
     "BUILT_IN",
