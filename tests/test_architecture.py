@@ -46,7 +46,7 @@ TIERS: tuple[str, ...] = (
     """
         auth built_in channel engines.connections events history.store mesh observability observability.metrics
         smg_mcp.transport sse
-        tokenizer
+        tokenizer web_terms
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware

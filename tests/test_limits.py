@@ -967,8 +967,9 @@ CONSTANTS |= {
     "tools.web_results._EXCERPTS": SHOWN,
     "tools.web_results._TEXT": SHOWN,
     "tools.web_results._TITLE": SHOWN,
-    "wire.web_search._DOMAINS": FORMAT,
-    "wire.web_search._LONGEST": FORMAT,
+    "web_terms._DOMAINS": FORMAT,
+    "web_terms._LONGEST": FORMAT,
+    "web_terms._TOLD": SHOWN,
 }
 
 DEFAULTS: dict[str, str] = {

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest
 from smg_core.tools.domains import in_query, may_be_used
-from smg_core.wire.web_search import UserPlace, checked_domains, place_in_words
+from smg_core.web_terms import UserPlace, checked_domains, place_in_words
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.sources import Source
-from smg_core.tools.web_results import excerpts, page_of, results_in
+from smg_core.sources import CitableSource
+from smg_core.tools.web_results import excerpts, page_read, results_in
 from smg_mcp.records.base import ToolOutcome, ToolText
 from smg_mcp.web.reading import foreign, own_text
 
 ONE = {"url": "https://a.example/1", "title": "One", "content": "About one", "date": "2026"}
-FOUND = Source("url", "https://a.example/1", "One", "About one", "2026")
+FOUND = CitableSource("url", "https://a.example/1", "One", "About one", "2026")
 
 
 def outcome(text: str = "", structured: Any = None) -> ToolOutcome:
@@ -59,9 +59,9 @@ def test_a_text_between_marks_is_found_again(text: str) -> None:
 
 def test_a_page_is_a_source_with_the_text_that_its_reader_gave() -> None:
     told = foreign("Fjord\nhttps://a.example/\nIt is deep.", "a page of the web")
-    page = page_of(outcome(told, {"url": "https://a.example/", "title": "Fjord"}), "https://short.example")
-    assert page == Source("page", "https://a.example/", "Fjord", "It is deep.")
-    assert page_of(outcome("plain"), "https://a.example") == Source("page", "https://a.example", "", "plain")
+    page = page_read(outcome(told, {"url": "https://a.example/", "title": "Fjord"}), "https://short.example")
+    assert page == CitableSource("page", "https://a.example/", "Fjord", "It is deep.")
+    assert page_read(outcome("plain"), "https://a.example") == CitableSource("page", "https://a.example", "", "plain")
 
 
 def test_excerpts_stand_around_the_words() -> None:
