@@ -42,8 +42,8 @@ class BuiltIn(Struct, frozen=True):
     `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
     conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
     score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the stores. Of
-    code: the `container` ("": one of the response's own), the `files` that it begins with; `keeps`: files that the code makes are kept as
-    files of the client."""
+    code: the `container` ("": one of the response's own), the `files` that it begins with; `keeps`: files that the code makes
+    are kept as files of the client."""
 
     kind: Literal["web_search", "web_fetch", "file_search", "code"]
     uses: int | None = None
