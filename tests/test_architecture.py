@@ -46,7 +46,7 @@ TIERS: tuple[str, ...] = (
     """
         auth built_in channel engines.connections events history.store mesh observability observability.metrics
         smg_mcp.transport sse
-        tokenizer
+        tokenizer web_terms
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
@@ -154,7 +154,7 @@ LAZY_TABLES = frozenset(
 # Where everything is caught because nothing is above, or because users' code is called: module to how often. Elsewhere a broad
 # `except` must raise again, as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
 LAST_LINES = {"middleware.own_task": 1, "app.app": 1, "routing.policies": 2}
-LAST_LINES |= {"smg_mcp.functions.session": 3, "outside_words.exceptions": 1}
+LAST_LINES |= {"smg_mcp.functions.session": 3, "outside_words.exceptions": 1, "containers.interpreter.guest": 3}
 # Where an engine's output is read: a fault of ours must end that answer, and not the connection or the engine's good name.
 LAST_LINES |= {
     "engines.token_ids.client": 1,

@@ -596,7 +596,6 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"containers.interpreter.{name}._STACK" for name in ("building", "program")), GUEST),
     "containers.interpreter.guest._CELLS": COST,
     "containers.interpreter.guest._MOST_ERROR": SHOWN,
-    **dict.fromkeys((f"containers.interpreter.{name}" for name in ("program.BUSY", "running._BUSY")), TOLD),
     **dict.fromkeys(
         (
             f"containers.interpreter.{name}"
@@ -994,7 +993,7 @@ CONSTANTS |= {
     "pipeline.tools.built_in._QUERY": FORMAT,
     "sources._QUOTED": FORMAT,
     "tools.built_ins._MOST_RESULTS": FORMAT,
-    "tools.built_ins._RESULTS": "of a server that says nothing of their number; the operator's row of a service does",
+    "tools.built_ins._RESULTS": "results that are taken of a server of tools; for a service the operator says how many",
     "tools.domains._IN_QUERY": "domains that a query names; what is found is held to all",
     "tools.file_search._RESULTS": FORMAT,
     "tools.web_results._AGE": SHOWN,
@@ -1003,8 +1002,9 @@ CONSTANTS |= {
     "tools.web_results._EXCERPTS": SHOWN,
     "tools.web_results._TEXT": SHOWN,
     "tools.web_results._TITLE": SHOWN,
-    "wire.web_search._DOMAINS": FORMAT,
-    "wire.web_search._LONGEST": FORMAT,
+    "web_terms._DOMAINS": FORMAT,
+    "web_terms._LONGEST": FORMAT,
+    "web_terms._TOLD": SHOWN,
 }
 
 CONSTANTS |= {

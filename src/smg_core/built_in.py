@@ -41,8 +41,9 @@ class BuiltIn(Struct, frozen=True):
     operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is; with
     `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
     conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
-    score) and `weights` of vectors and of words as the request has them. Of code: the `container` ("": one of the response's
-    own), the `files` that it begins with; `keeps`: files that the code makes are kept as files of the client."""
+    score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the stores. Of
+    code: the `container` ("": one of the response's own), the `files` that it begins with; `keeps`: files that the code makes
+    are kept as files of the client."""
 
     kind: Literal["web_search", "web_fetch", "file_search", "code"]
     uses: int | None = None
@@ -58,6 +59,7 @@ class BuiltIn(Struct, frozen=True):
     filters: Mapping[str, Json] | None = None
     threshold: float = 0.0
     weights: tuple[float, float] | None = None
+    stores_at: str = "vector_store_ids"
     container: str = ""
     files: tuple[str, ...] = ()
     keeps: bool = False

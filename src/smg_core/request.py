@@ -22,7 +22,7 @@ from msgspec import Struct
 from smg_core.grants import Grants
 from smg_core.json_types import Json
 from smg_core.origin import Origin
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 from smg_core.speech import Speech, Transcription
 
 __all__ = [
@@ -554,7 +554,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     transcription: Transcription | None = None
     speaking: Speech | None = None
     live: Any = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CitableSource, ...] = ()
     written: bytes = b""
     size: int = 0
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["CITE_HOW", "Source", "between_marks", "mark_of_source", "marked", "unmarked"]
+__all__ = ["CITE_HOW", "CitableSource", "between_marks", "mark_of_source", "marked", "unmarked"]
 
 CITE_HOW = (
     "Each source below begins with its mark. When your answer uses a source, write its mark, such as 【1】, directly behind the "
@@ -21,7 +21,7 @@ CITE_HOW = (
 _QUOTED = 150  # characters of a source that a citation repeats; the APIs say at most that many
 
 
-class Source(Struct, frozen=True):
+class CitableSource(Struct, frozen=True):
     """One source. `kind`: "url" a result of a search of the web, "page" a page that was read, "file" a part of a file in a vector
     store, "result" a text that the client has given to be cited. `id` is its address, its file's id or what the client calls it;
     `title` its name, `text` what it says.
@@ -50,7 +50,7 @@ def mark_of_source(number: int) -> str:
     return f"【{number}】"
 
 
-def marked(sources: Sequence[Source], before: int) -> str:
+def marked(sources: Sequence[CitableSource], before: int) -> str:
     """The sources as a prompt has them, the first with the number behind `before`. What they say has no marks of its own."""
     told = []
     for number, source in enumerate(sources, before + 1):

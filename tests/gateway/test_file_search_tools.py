@@ -173,7 +173,6 @@ async def test_a_store_that_is_not_there_ends_a_stream_before_it_begins(house: H
 @pytest.mark.parametrize(
     ("more", "param"),
     [
-        ({"vector_store_ids": []}, "tools[0].vector_store_ids"),
         ({"max_num_results": 51}, "tools[0].max_num_results"),
         ({"filters": {"type": "like", "key": "a", "value": "b"}}, "tools[0].filters.type"),
         ({"ranking_options": {"score_threshold": 2}}, "tools[0].ranking_options.score_threshold"),

@@ -80,7 +80,7 @@ NAMING: list[tuple[str, dict[str, Any], str, str]] = [
         GENERATE,
         {"fileSearch": {"fileSearchStoreNames": ["fileSearchStores/b"]}},
         "fileSearch.fileSearchStoreNames[0]",
-        "fileSearchStores/b",
+        "No such vector store: 'b'",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Containers in which models run code: their folders, their interpreters, the routes to their files.
+"""Containers in which models run code, and their routes.
 
 Begin with `kept`, the containers of tenants; `interpreter` runs code for one of them.
 """

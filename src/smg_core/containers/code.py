@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from smg_core.built_in import BuiltIn, FaultCode
+from smg_core.containers.openai import copied_files
 from smg_core.errors import InvalidRequest, SmgError
+from smg_core.files.types import KeptFile
 from smg_core.request import Caller
 from smg_core.serving.services import Services
 from smg_core.tools.code_runs import CodeAnswer, MadeFile
@@ -19,7 +21,7 @@ from smg_core.tools.code_runs import CodeAnswer, MadeFile
 if TYPE_CHECKING:
     from smg_core.containers.interpreter.running import Stopped
     from smg_core.containers.kept import CodeRun
-    from smg_core.containers.records import Container, ContainerFile
+    from smg_core.containers.records import CodeContainer, ContainerFile
     from smg_core.containers.work import ContainerRooms
 
 __all__ = ["ContainerCode"]
@@ -67,8 +69,6 @@ class ContainerCode:
 
     async def _own(self, caller: Caller, asked: BuiltIn, request_id: str, rooms: "ContainerRooms") -> str:
         """The container of a response, which is made with its first call."""
-        from smg_core.containers.openai import copied_files
-
         key = caller.tenant, request_id
         async with self._making:
             if (known := self._of_responses.get(key)) is not None:
@@ -84,8 +84,6 @@ class ContainerCode:
         self, caller: Caller, made: "tuple[ContainerFile, ...]", rooms: "ContainerRooms"
     ) -> list[MadeFile]:
         """The files that code has made, kept as files of the client."""
-        from smg_core.files.types import KeptFile
-
         kept = []
         for each in made[:_KEPT_FILES]:
             now, config = self._services.clock.time(), self._services.live.config.batches
@@ -116,7 +114,7 @@ def _made(file: "ContainerFile") -> MadeFile:
     return MadeFile(file.id, file.path, file.file.bytes)
 
 
-def _answer(container: "Container", done: "CodeRun", files: list[MadeFile]) -> CodeAnswer:
+def _answer(container: "CodeContainer", done: "CodeRun", files: list[MadeFile]) -> CodeAnswer:
     ran = done.ran
     notes = [_LOST] if ran.lost else []
     stopped: FaultCode | None = None

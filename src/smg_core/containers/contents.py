@@ -16,13 +16,13 @@ from smg_core.containers.records import FoundFile
 
 __all__ = [
     "HasBytes",
-    "file_key",
+    "container_file_id",
     "files_in",
     "opened_file",
     "put_file",
     "remove_file",
     "removed_tree",
-    "restored",
+    "restore_files",
     "safe_name",
 ]
 
@@ -40,7 +40,7 @@ class HasBytes(Protocol):
         ...
 
 
-def file_key(container: str, path: str) -> str:
+def container_file_id(container: str, path: str) -> str:
     """The id of a file of a container, which it has as long as it has its path."""
     return "cfile_" + hashlib.sha256(f"{container}/{path}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
@@ -153,7 +153,7 @@ def removed_tree(folder: Path, keep: frozenset[str] = frozenset()) -> None:
             folder.rmdir()
 
 
-def restored(folder: Path, before: Mapping[str, FoundFile]) -> None:
+def restore_files(folder: Path, before: Mapping[str, FoundFile]) -> None:
     """Remove what was made or changed since `before` was there. Nothing may run in the folder."""
     removed_tree(folder, frozenset(path.partition("/")[0] for path in before) | {""})
     for _ in range(_PASSES):

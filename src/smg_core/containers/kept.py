@@ -23,17 +23,17 @@ import msgspec
 from smg_core.clock import Clock
 from smg_core.containers.contents import (
     HasBytes,
-    file_key,
+    container_file_id,
     files_in,
     opened_file,
     put_file,
     remove_file,
     removed_tree,
-    restored,
+    restore_files,
     safe_name,
 )
 from smg_core.containers.interpreter.running import Interpreters, RanCode
-from smg_core.containers.records import Container, ContainerFile, FoundFile
+from smg_core.containers.records import CodeContainer, ContainerFile, FoundFile
 from smg_core.containers.settings import ContainersConfig
 from smg_core.errors import InvalidRequest, NotFound, RateLimited
 from smg_core.files.folder import told
@@ -66,23 +66,23 @@ class Containers:
 
     # -------------------------------------------------------------------------------------------------------- containers
 
-    async def create(self, caller: Caller, id: str, name: str, minutes: float | None = None) -> Container:
+    async def create(self, caller: Caller, id: str, name: str, minutes: float | None = None) -> CodeContainer:
         """Make a container. Raises RateLimited where the tenant has as many as it may."""
         longest = self._config.idle_s / 60
-        made = Container(
+        made = CodeContainer(
             id, name, self._clock.time(), longest if minutes is None else min(minutes, longest), caller.principal
         )
         await asyncio.to_thread(self._made, caller.tenant, made)
         return _used(made, made.created_at)
 
-    async def find(self, caller: Caller, id: str, param: str = "container_id") -> Container:
+    async def find(self, caller: Caller, id: str, param: str = "container_id") -> CodeContainer:
         """The container of this id. Raises NotFound, also for one that has expired."""
         found = await asyncio.to_thread(self._found, caller.tenant, id)
         if found is None:
             raise NotFound(f"No such container, or it has expired: '{id[:100]}'.", param=param)
         return found
 
-    async def all_of(self, caller: Caller) -> list[Container]:
+    async def all_of(self, caller: Caller) -> list[CodeContainer]:
         """The tenant's containers, the newest first."""
         return await asyncio.to_thread(self._all, caller.tenant)
 
@@ -152,7 +152,7 @@ class Containers:
             await asyncio.to_thread(self._write, caller.tenant, container)
             ran = await self._interpreters.run(data.parent, code)
             if ran.stopped == "files":
-                await asyncio.to_thread(restored, data, before)
+                await asyncio.to_thread(restore_files, data, before)
             after = await asyncio.to_thread(files_in, data)
         made = [_file(container, each) for path, each in sorted(after.items()) if before.get(path) != each]
         return CodeRun(ran, tuple(made))
@@ -183,10 +183,10 @@ class Containers:
     def _folder(self, tenant: str, id: str) -> Path:
         return self._root / hashlib.sha256(tenant.encode()).hexdigest()[:16] / id
 
-    def _data(self, caller: Caller, container: Container) -> Path:
+    def _data(self, caller: Caller, container: CodeContainer) -> Path:
         return self._folder(caller.tenant, container.id) / _DATA
 
-    def _made(self, tenant: str, container: Container) -> None:
+    def _made(self, tenant: str, container: CodeContainer) -> None:
         folder = self._folder(tenant, container.id)
         with told(_WHERE), _alone(folder.parent):
             if len(self._all(tenant)) >= self._config.tenant:
@@ -196,7 +196,7 @@ class Containers:
             (folder / _DATA).mkdir(mode=0o700, parents=True)
             self._write(tenant, container)
 
-    def _write(self, tenant: str, container: Container) -> None:
+    def _write(self, tenant: str, container: CodeContainer) -> None:
         """Keep what is known of a container, which counts as used now."""
         about = self._folder(tenant, container.id) / _ABOUT
         now = self._clock.time()
@@ -206,31 +206,33 @@ class Containers:
             os.utime(new, (now, now))
             new.replace(about)
 
-    def _read(self, folder: Path) -> Container | None:
+    def _read(self, folder: Path) -> CodeContainer | None:
         """What is known of the container in a folder; None where it has expired, or is none."""
         try:
             used = (folder / _ABOUT).stat().st_mtime
-            found = msgspec.json.decode((folder / _ABOUT).read_bytes(), type=Container)
+            found = msgspec.json.decode((folder / _ABOUT).read_bytes(), type=CodeContainer)
         except (OSError, msgspec.DecodeError):
             return None
         return None if self._clock.time() >= used + found.minutes * 60 else _used(found, used)
 
-    def _found(self, tenant: str, id: str) -> Container | None:
+    def _found(self, tenant: str, id: str) -> CodeContainer | None:
         return self._read(self._folder(tenant, id)) if _ID.match(id) else None
 
-    def _all(self, tenant: str) -> list[Container]:
+    def _all(self, tenant: str) -> list[CodeContainer]:
         folders = self._folder(tenant, "x").parent.glob("cntr_*")
         found = [each for folder in folders if (each := self._read(folder)) is not None]
         return sorted(found, key=lambda each: (-each.created_at, each.id))
 
 
-def _used(container: Container, used_at: float) -> Container:
+def _used(container: CodeContainer, used_at: float) -> CodeContainer:
     """The container as it is when it was used last at this time."""
     return msgspec.structs.replace(container, used_at=used_at)
 
 
-def _file(container: Container, found: FoundFile) -> ContainerFile:
-    return ContainerFile(file_key(container.id, found.path), container.id, found, found.path in container.given)
+def _file(container: CodeContainer, found: FoundFile) -> ContainerFile:
+    return ContainerFile(
+        container_file_id(container.id, found.path), container.id, found, found.path in container.given
+    )
 
 
 def _root(folder: str | None) -> Path:

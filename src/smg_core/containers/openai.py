@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import BinaryIO
 
 from smg_core.containers.kept import Containers
-from smg_core.containers.records import Container, ContainerFile
+from smg_core.containers.records import CodeContainer, ContainerFile
 from smg_core.containers.types import (
     container_file_object,
     container_object,
     list_object,
-    page_of,
+    listed_page,
     read_container,
     read_container_file,
 )
@@ -82,7 +82,7 @@ class ContainerHandlers(StoredHandlers):
         """GET /v1/containers"""
         found = await self._containers.all_of(exchange.caller)
         name = exchange.query.get("name", (None,))[-1]
-        page, more = page_of([each for each in found if name in (None, each.name)], exchange.query)
+        page, more = listed_page([each for each in found if name in (None, each.name)], exchange.query)
         await self.answer(exchange, list_object([container_object(each) for each in page], _ids(page), more))
 
     async def retrieve(self, exchange: Exchange) -> None:
@@ -122,7 +122,7 @@ class ContainerHandlers(StoredHandlers):
     async def list_files(self, exchange: Exchange) -> None:
         """GET /v1/containers/{id}/files"""
         found = await self._containers.files(exchange.caller, exchange.path_values["id"])
-        page, more = page_of(found, exchange.query)
+        page, more = listed_page(found, exchange.query)
         await self.answer(exchange, list_object([container_file_object(each) for each in page], _ids(page), more))
 
     async def retrieve_file(self, exchange: Exchange) -> None:
@@ -148,11 +148,11 @@ class ContainerHandlers(StoredHandlers):
         with file:
             await send_contents(self._services, exchange, found.file.bytes, _pieces(file, found.file.bytes), head)
 
-    async def _found(self, exchange: Exchange) -> Container:
+    async def _found(self, exchange: Exchange) -> CodeContainer:
         return await self._containers.find(exchange.caller, exchange.path_values["id"])
 
 
-def _ids(page: Sequence[Container] | Sequence[ContainerFile]) -> list[str]:
+def _ids(page: Sequence[CodeContainer] | Sequence[ContainerFile]) -> list[str]:
     return [each.id for each in page]
 
 

@@ -3,9 +3,9 @@
 import attrs
 import msgspec
 
-__all__ = ["FOLDER", "Container", "ContainerFile", "FoundFile"]
+__all__ = ["FILES_FOLDER", "CodeContainer", "ContainerFile", "FoundFile"]
 
-FOLDER = "/mnt/data"
+FILES_FOLDER = "/mnt/data"
 """The folder of a container's files, as its code sees it."""
 
 
@@ -18,7 +18,7 @@ class FoundFile:
     changed_at: float
 
 
-class Container(msgspec.Struct, frozen=True, omit_defaults=True):
+class CodeContainer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A container: who made it, how many minutes after its last use it is removed, and the paths of what clients have put into
     it."""
 
@@ -43,4 +43,4 @@ class ContainerFile:
     @property
     def path(self) -> str:
         """The path as the code sees it."""
-        return f"{FOLDER}/{self.file.path}"
+        return f"{FILES_FOLDER}/{self.file.path}"

@@ -21,7 +21,7 @@ def _of_containers(name: str, summary: str) -> Operation:
 
 _ONE, _FILES = "/v1/containers/{id}", "/v1/containers/{id}/files"
 _FILE = f"{_FILES}/{{file_id}}"
-OPERATIONS: Mapping[tuple[str, str], Operation] = {
+_OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/v1/containers"): _of_containers("createContainer", "Make a container in which code can be run."),
     ("GET", "/v1/containers"): _of_containers("listContainers", "The containers that there are."),
     ("GET", _ONE): _of_containers("retrieveContainer", "A container."),
@@ -53,7 +53,7 @@ def container_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
             pattern,
             Endpoint(work.handler(about.name), "containers", reads_json=about.name == "createContainer", about=about),
         )
-        for (method, pattern), about in OPERATIONS.items()
+        for (method, pattern), about in _OPERATIONS.items()
     )
 
 

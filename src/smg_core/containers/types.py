@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from smg_core.containers.records import Container, ContainerFile
+from smg_core.containers.records import CodeContainer, ContainerFile
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import WireDecoder
@@ -19,7 +19,7 @@ __all__ = [
     "container_file_object",
     "container_object",
     "list_object",
-    "page_of",
+    "listed_page",
     "read_container",
     "read_container_file",
 ]
@@ -86,7 +86,7 @@ def read_container_file(body: bytes, limits: LimitsConfig) -> ContainerFileBody:
     return _FILE.decode(body, limits)
 
 
-def container_object(container: Container) -> JsonObject:
+def container_object(container: CodeContainer) -> JsonObject:
     """A container as clients get it."""
     return {
         "id": container.id,
@@ -114,10 +114,10 @@ def container_file_object(file: ContainerFile) -> JsonObject:
     }
 
 
-Listed = TypeVar("Listed", Container, ContainerFile)
+_Listed = TypeVar("_Listed", CodeContainer, ContainerFile)
 
 
-def page_of(found: Sequence[Listed], query: Mapping[str, tuple[str, ...]]) -> tuple[Sequence[Listed], bool]:
+def listed_page(found: Sequence[_Listed], query: Mapping[str, tuple[str, ...]]) -> tuple[Sequence[_Listed], bool]:
     """The page of a list, whose newest stand first, that a query asks for, and whether there are more. Raises InvalidRequest."""
     limit = read_limit(query, usual=_USUAL, most=_MOST)
     order, after = query.get("order", ("desc",))[-1], query.get("after", (None,))[-1]

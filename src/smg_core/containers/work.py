@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from smg_core.containers.code import ContainerCode
 from smg_core.errors import NotFound, ToolServerFailed
 from smg_core.files.work import FileRooms, FileWork
 from smg_core.http.endpoint import Handler
@@ -22,6 +21,7 @@ from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
+    from smg_core.containers.code import ContainerCode
     from smg_core.containers.kept import Containers
     from smg_core.files.kept import KeptFiles
     from smg_core.files.receiving import FileReceiver
@@ -59,9 +59,13 @@ class ContainerWork:
         return self._services.live.config.containers.interpreter is not None
 
     @property
-    def code(self) -> ContainerCode | None:
+    def code(self) -> "ContainerCode | None":
         """What runs code in containers for tools, where there are any."""
-        return ContainerCode(self._services, self.rooms) if self.on else None
+        if not self.on:
+            return None
+        from smg_core.containers.code import ContainerCode
+
+        return ContainerCode(self._services, self.rooms)
 
     async def run(self) -> None:
         """Remove containers that have expired, until this is cancelled; then interpreters end."""

@@ -353,10 +353,9 @@ class Assembly:
         )
         adopt_placement(services)
         adopt_objectives(services)
-        mcp = live.config.mcp
         mark = shared_sealer(live.config.sealing, running.sealer).key_id
         hosted = hosted_tools(
-            *(mcp, running.history, services.clock, self._media_of, services.functions, mark),
+            *(live.config.mcp, running.history, services.clock, self._media_of, services.functions, mark),
             stores=None if _why_no_stores(live.config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
         )

@@ -14,14 +14,14 @@ from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.clock import Clock
 from smg_core.errors import PermissionDenied
 from smg_core.json_types import Json, JsonObject
-from smg_core.pipeline.tools.built_in import tools_of
+from smg_core.pipeline.tools.built_in import built_in_functions
 from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, ToolAnswer, ToolServer
 from smg_core.request import Caller, Text
 from smg_core.sources import between_marks
 from smg_core.tools.code_calls import CodeCalls, answer_of_server
 from smg_core.tools.domains import in_query, may_be_used
 from smg_core.tools.file_search import FileSearches
-from smg_core.tools.web_results import excerpts, page_of, results_in
+from smg_core.tools.web_results import excerpts, page_read, results_in
 from smg_mcp.built_in import BuiltInTool
 from smg_mcp.records.base import ToolOutcome
 
@@ -66,7 +66,7 @@ class BuiltIns:
             await self._code.check(runs, server, asked, caller)
         else:
             self._tool(asked.kind, caller)
-        return ListedServer(server, tools_of(asked))
+        return ListedServer(server, built_in_functions(asked))
 
     async def call(
         self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, request_id: str
@@ -117,7 +117,7 @@ class BuiltIns:
         outcome = await ask(tool.server.name, tool.tool, {"url": url})
         if outcome.is_error:
             return ToolAnswer((Text(outcome.text),), is_error=True, code=_code(outcome))
-        page = page_of(outcome, url)
+        page = page_read(outcome, url)
         if not may_be_used(page.id, asked.allowed, asked.blocked):
             return forbidden
         text = page.text if asked.characters is None else page.text[: asked.characters]

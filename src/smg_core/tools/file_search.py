@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from smg_core.built_in import BuiltIn
 from smg_core.errors import InvalidRequest, PermissionDenied, SmgError
 from smg_core.json_types import JsonObject
-from smg_core.pipeline.tools.built_in import tools_of
+from smg_core.pipeline.tools.built_in import built_in_functions
 from smg_core.pipeline.tools.hosted import (
     HostedCall,
     ListedServer,
@@ -22,7 +22,7 @@ from smg_core.pipeline.tools.hosted import (
 from smg_core.request import Caller, Text
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import Found, Ranking, StoreSearch, StoreUnknown
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 
 __all__ = ["FILE_SEARCH", "FileSearches", "FilesAlone"]
 
@@ -48,9 +48,10 @@ class FileSearches:
         try:
             await self._search_of(caller).search(caller, asked.stores, (), max_results=1)
         except StoreUnknown as error:
-            error.param = server.at
+            place = asked.stores.index(error.id) if error.id in asked.stores else 0
+            error.param = f"{server.at}.{asked.stores_at}[{place}]"
             raise
-        return ListedServer(server, tools_of(asked))
+        return ListedServer(server, built_in_functions(asked))
 
     async def call(self, asked: BuiltIn, query: str, caller: Caller) -> ToolAnswer:
         """Search once. Raises SmgError."""
@@ -107,9 +108,9 @@ class FilesAlone:
         """Nothing: no call of a search of files needs anybody's approval."""
 
 
-def _source(found: Found) -> Source:
+def _source(found: Found) -> CitableSource:
     text = "\n".join(each.text for each in found.texts)
-    return Source(
+    return CitableSource(
         *("file", found.file_id, found.filename, text),
         score=found.score,
         attributes=found.attributes,

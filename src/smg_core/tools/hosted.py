@@ -96,7 +96,7 @@ class HostedTools:
         code: CodeCalls = _NO_CODE,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(tools.built_ins, files, clock, code)
+        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code)
         self._settings = settings
         self._history = history
         self._clock = clock

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 from smg_mcp.records.base import ToolOutcome
 from smg_mcp.web.reading import own_text
 
-__all__ = ["excerpts", "page_of", "results_in"]
+__all__ = ["excerpts", "page_read", "results_in"]
 
 _LISTS = ("results", "web", "items", "organic", "organic_results", "data", "webPages", "value")
 """Where lists of results are, in the answers of services."""
@@ -26,7 +26,7 @@ _AROUND = 300
 _EXCERPTS = 8
 
 
-def results_in(outcome: ToolOutcome) -> list[Source]:
+def results_in(outcome: ToolOutcome) -> list[CitableSource]:
     """The results of a search, in order. Where they are no list, each paragraph with an address is one."""
     found = outcome.structured
     if found is None:
@@ -38,12 +38,14 @@ def results_in(outcome: ToolOutcome) -> list[Source]:
     return listed or list(_in_text(outcome.text))
 
 
-def _listed(found: Any, depth: int) -> Iterable[Source]:
+def _listed(found: Any, depth: int) -> Iterable[CitableSource]:
     if isinstance(found, list):
         for each in found:
             if isinstance(each, Mapping) and (url := _first(each, _ADDRESSES)).startswith(("https://", "http://")):
                 text = _first(each, _TEXTS)[:_TEXT]
-                yield Source("url", url, _first(each, _TITLES)[:_TITLE], text, _first(each, _AGES)[:_AGE] or None)
+                yield CitableSource(
+                    "url", url, _first(each, _TITLES)[:_TITLE], text, _first(each, _AGES)[:_AGE] or None
+                )
     elif isinstance(found, Mapping) and depth < _DEPTH:
         for name in _LISTS:
             if name in found:
@@ -54,23 +56,23 @@ def _first(found: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return next((value for name in names if isinstance(value := found.get(name), str) and value), "")
 
 
-def _in_text(text: str) -> Iterable[Source]:
+def _in_text(text: str) -> Iterable[CitableSource]:
     for paragraph in text.split("\n\n"):
         urls = [word.strip("<>()[],.;\"'") for word in paragraph.split() if "https://" in word or "http://" in word]
         urls = [url[url.index("http") :] for url in urls]
         if urls:
             title = paragraph.strip().partition("\n")[0].removeprefix("Title:").strip()
-            yield Source("url", urls[0], title[:_TITLE], paragraph.strip()[:_TEXT])
+            yield CitableSource("url", urls[0], title[:_TITLE], paragraph.strip()[:_TEXT])
 
 
-def page_of(outcome: ToolOutcome, asked: str) -> Source:
+def page_read(outcome: ToolOutcome, asked: str) -> CitableSource:
     """The page that the reader of smg_mcp gave; `asked` is the address that was to be read."""
     told = outcome.structured if isinstance(outcome.structured, Mapping) else {}
     url, title = _first(told, ("url",)) or asked, _first(told, ("title",))
     text = own_text(outcome.text)
     for line in (title, url):
         text = text.removeprefix(f"{line}\n") if line else text
-    return Source("page", url, title, text)
+    return CitableSource("page", url, title, text)
 
 
 def excerpts(text: str, pattern: str) -> str:

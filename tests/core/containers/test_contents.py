@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.containers.contents import (
-    file_key,
+    container_file_id,
     files_in,
     opened_file,
     put_file,
     remove_file,
     removed_tree,
-    restored,
+    restore_files,
     safe_name,
 )
 
@@ -95,11 +95,13 @@ def test_what_was_made_or_changed_is_removed_and_the_rest_stays(tmp_path: Path) 
     (tmp_path / "new" / "deep").mkdir(parents=True)
     for number in range(200):
         (tmp_path / "new" / "deep" / f"{number}").write_text("x")
-    restored(tmp_path, before)
+    restore_files(tmp_path, before)
     assert set(files_in(tmp_path)) == {"kept", "own/kept"}
     assert not (tmp_path / "new").exists()
 
 
 def test_an_id_of_a_file_is_of_its_container_and_its_path() -> None:
-    assert file_key("cntr_1", "a") == file_key("cntr_1", "a")
-    assert len({file_key("cntr_1", "a"), file_key("cntr_1", "b"), file_key("cntr_2", "a")}) == 3
+    assert container_file_id("cntr_1", "a") == container_file_id("cntr_1", "a")
+    assert (
+        len({container_file_id("cntr_1", "a"), container_file_id("cntr_1", "b"), container_file_id("cntr_2", "a")}) == 3
+    )

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from smg_core.apis.chat.types import CustomCall
+from smg_core.json_types import JsonObject
 
 __all__ = ["ChatCompletion", "ChatCompletionChunk", "ErrorBody"]
 
@@ -52,6 +53,7 @@ class AnswerMessage(_Answer):
     tool_calls: list[AnswerToolCall] | UnsetType = UNSET
     function_call: CalledFunction | UnsetType = UNSET
     opaque_blocks: list[AnswerOpaqueBlock] | UnsetType = UNSET
+    annotations: list[JsonObject] | UnsetType = UNSET
 
 
 class AnswerTopLogprob(_Answer):

@@ -13,9 +13,9 @@ from smg_core.built_in import BuiltIn, built_in_tool
 from smg_core.events import Annotation
 from smg_core.json_types import JsonObject
 from smg_core.request import HostedTool
+from smg_core.web_terms import CONTEXT_RESULTS, ContextSize, UserPlace, place_in_words
 from smg_core.wire.decoding import explained
 from smg_core.wire.named_elsewhere import refuse_named
-from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, place_in_words
 
 __all__ = ["Cited", "read_file_tool", "read_web_options"]
 
@@ -45,7 +45,8 @@ def read_file_tool(tool: wire.FileSearchWire, at: str, hosted: frozenset[str]) -
     """The search of files at `at`; None where it cannot be had. Raises NotFound for a store of vectors where there are none."""
     if "file_search" in hosted:
         fields = (tool.vector_store_ids, tool.max_num_results, tool.filters, tool.ranking_options)
-        return built_in_tool(read_file_search(FileSearchTool(*fields), at))
+        asked = read_file_search(FileSearchTool(*fields), at)
+        return None if asked is None else built_in_tool(asked)
     refuse_named({"vector_store_ids": list(tool.vector_store_ids)}, at)
     return None
 

@@ -97,26 +97,15 @@ class ChatRequest(Struct, frozen=True):
 
 
 def decode_chat(incoming: Incoming) -> ChatRequest:
-    """Decode the body of `incoming`, with its id, headers and caller.
-
-    Raises `PayloadTooLarge`, `InvalidJson`,
-    `UnsupportedParameter` or `InvalidRequest`; their param is a field of the body.
-    """
+    """Decode the body of `incoming`, with its id, headers and caller. Raises `PayloadTooLarge`, `InvalidJson`,
+    `UnsupportedParameter` or `InvalidRequest`; their param is a field of the body."""
     limits = incoming.limits
     wire = _DECODER.decode(incoming.body, limits, incoming.compat)
     if _read_refusable(wire) != _NOTHING_REFUSABLE:
         _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
-    named = wire.tools is not None or wire.functions is not None
-    tools = read_tools(wire, limits, len(incoming.body), incoming.hosted) if named else ()
-    left: tuple[str, ...] = ()
-    if wire.web_search_options is not None or (wire.tools and len(tools) < len(wire.tools)):
-        tools, left = _with_built_in(wire, tools, incoming.hosted)
-    if wire.return_token_ids and any(isinstance(tool, HostedTool) for tool in tools):
-        raise _unsupported(
-            "return_token_ids", " together with tools that run here: their turns have prompts of their own"
-        )
+    tools, left = _tools(wire, incoming)
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     if continues and wire.add_generation_prompt:
@@ -168,15 +157,22 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     )
 
 
-def _with_built_in(
-    wire: ChatBody, tools: tuple[Tool, ...], hosted: frozenset[str]
-) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """The tools with the search of the web that the body asks for, and the names of those built in that cannot be had."""
-    left = ("file_search",) if wire.tools and len(tools) < len(wire.tools) else ()
-    if wire.web_search_options is None:
-        return tools, left
-    search = read_web_options(wire.web_search_options, hosted)
-    return (tools, (*left, "web_search_options")) if search is None else ((*tools, search), left)
+def _tools(wire: ChatBody, incoming: Incoming) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """The tools, with the search of the web that the body asks for, and the names of those built in that cannot be had."""
+    hosted, left = incoming.hosted, list[str]()
+    named = wire.tools is not None or wire.functions is not None
+    tools = read_tools(wire, incoming.limits, len(incoming.body), hosted) if named else ()
+    if wire.tools and len(tools) < len(wire.tools):
+        left.append("file_search")
+    if wire.web_search_options is not None:
+        search = read_web_options(wire.web_search_options, hosted)
+        tools = tools if search is None else (*tools, search)
+        left += ["web_search_options"] if search is None else []
+    if wire.return_token_ids and any(isinstance(tool, HostedTool) for tool in tools):
+        raise _unsupported(
+            "return_token_ids", " together with tools that run here: their turns have prompts of their own"
+        )
+    return tools, tuple(left)
 
 
 def _both_ends() -> InvalidRequest:

@@ -330,7 +330,7 @@ class McpToolWire(_Tool, tag="mcp"):
 class FileSearchWire(_Tool, tag="file_search"):
     """A search of vector stores that runs here: an extension, with the fields that Responses has for it."""
 
-    vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    vector_store_ids: Annotated[list[str], Meta(max_length=8)] = []
     max_num_results: Annotated[int, Meta(ge=1, le=50)] | None = None
     filters: JsonObject | None = None
     ranking_options: FileRanking | None = None

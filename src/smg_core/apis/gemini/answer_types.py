@@ -68,6 +68,8 @@ class GeneratedCandidate(GoogleAnswer):
     finish_message: str | UnsetType = UNSET
     avg_logprobs: float | UnsetType = UNSET
     logprobs_result: LogprobsResult | UnsetType = UNSET
+    grounding_metadata: JsonObject | UnsetType = UNSET
+    url_context_metadata: JsonObject | UnsetType = UNSET
 
 
 class ModalityCount(GoogleAnswer):

@@ -84,13 +84,10 @@ def read_functions(
                 at = f"tools[{place}].mcpServers[{order}]"
                 servers[at] = server_of_tools(each, at, tuple(servers.values()))
             tool = msgspec.structs.replace(tool, mcp_servers=None)
-        kinds = {str(each.config["label"]) for each in servers.values() if each.config.get("built_in")}
         names = zip(tool.__struct_fields__, tool.__struct_encode_fields__, strict=True)
         for name, wire in names:
             if name in _HOSTED and (asked := getattr(tool, name)) is not None:
-                if (kind := BUILT_IN.get(name)) in runs_here:
-                    if kind not in kinds:
-                        servers[f"tools[{place}].{wire}"] = google_tool(name, asked, f"tools[{place}].{wire}")
+                if BUILT_IN.get(name) in runs_here and _built_in(name, asked, f"tools[{place}].{wire}", servers):
                     continue
                 hosted.append(f"tools[{place}].{wire}")
                 if name != "mcp_servers":
@@ -104,6 +101,18 @@ def read_functions(
     if size > limits.schema_bytes and found:
         _check_size([tool.parameters for tool in found], "tools", limits)
     return ReadTools(tuple(found), (*places, *servers), tuple(hosted), tuple(servers.values()))
+
+
+def _built_in(name: str, asked: JsonObject, at: str, servers: dict[str, HostedTool]) -> bool:
+    """Take in a tool of Google's own that runs here, once of each kind; returns whether it can be had."""
+    made = google_tool(name, asked, at)
+    if made is None:
+        return False
+    if all(
+        each.config.get("built_in") is None or each.config["label"] != made.config["label"] for each in servers.values()
+    ):
+        servers[at] = made
+    return True
 
 
 def _function(declared: FunctionDeclaration, at: str, strict: bool | None, limits: LimitsConfig) -> FunctionTool:

@@ -18,7 +18,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Annotation, HostedEnd, HostedStart, TextEnd
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
-from smg_core.wire.web_search import checked_domains
+from smg_core.web_terms import checked_domains
 
 __all__ = ["BUILT_IN", "CODE", "Grounding", "built_in_parts", "google_tool"]
 
@@ -56,25 +56,29 @@ class GoogleSearch(_Google):
 class FileSearch(_Google):
     """A search of files."""
 
-    file_search_store_names: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    file_search_store_names: Annotated[list[str], Meta(max_length=8)] = []
     top_k: Annotated[int, Meta(ge=1, le=50)] | None = None
     metadata_filter: str | None = None
 
 
-def google_tool(name: str, found: JsonObject, at: str) -> HostedTool:
-    """The tool of the field `name` that stands at `at`. Raises InvalidRequest and UnsupportedParameter."""
+def google_tool(name: str, found: JsonObject, at: str) -> HostedTool | None:
+    """The tool of the field `name` that stands at `at`; None for a search of no store. Raises InvalidRequest and
+    UnsupportedParameter."""
     kind = BUILT_IN[name]
     if kind in ("web_fetch", "code"):
         return built_in_tool(BuiltIn(kind))
     if kind == "file_search":
         files = proto_value(found, FileSearch, at)
         _refuse(at, metadataFilter=files.metadata_filter)
+        if not files.file_search_store_names:
+            return None
         names = [each.removeprefix(_STORES) for each in files.file_search_store_names]
         if not all(names):
             raise InvalidRequest(
                 f"Invalid value at '{at}.fileSearchStoreNames': a name is empty.", param=f"{at}.fileSearchStoreNames"
             )
-        return built_in_tool(BuiltIn(kind, results=files.top_k, stores=tuple(dict.fromkeys(names))))
+        stores = tuple(dict.fromkeys(names))
+        return built_in_tool(BuiltIn(kind, results=files.top_k, stores=stores, stores_at="fileSearchStoreNames"))
     search = proto_value(found, GoogleSearch, at)
     _refuse(at, timeRangeFilter=search.time_range_filter, blockingConfidence=search.blocking_confidence)
     return built_in_tool(BuiltIn(kind, blocked=checked_domains(search.exclude_domains, f"{at}.excludeDomains")))

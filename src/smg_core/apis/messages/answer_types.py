@@ -25,7 +25,7 @@ StopReason = Literal[
 
 class AnswerText(Struct, tag_field="type", tag="text"):
     text: str
-    citations: None = None
+    citations: list[JsonObject] | None = None
 
 
 class AnswerThinking(Struct, tag_field="type", tag="thinking"):
@@ -62,6 +62,38 @@ class ThinkingTokens(Struct):
     thinking_tokens: int
 
 
+class ServerToolUses(Struct):
+    """Calls of server tools that ran here, without those that failed."""
+
+    web_search_requests: int
+    web_fetch_requests: int
+
+
+class AnswerServerToolUse(Struct, tag_field="type", tag="server_tool_use"):
+    """A call of a server tool."""
+
+    id: str
+    name: Literal["web_search", "web_fetch"]
+    input: JsonObject
+    caller: JsonObject
+
+
+class AnswerWebSearch(Struct, tag_field="type", tag="web_search_tool_result"):
+    """What a search of the web has found, or why there is nothing."""
+
+    tool_use_id: str
+    content: list[JsonObject] | JsonObject
+    caller: JsonObject
+
+
+class AnswerWebFetch(Struct, tag_field="type", tag="web_fetch_tool_result"):
+    """A page of the web, or why there is none."""
+
+    tool_use_id: str
+    content: JsonObject
+    caller: JsonObject
+
+
 class MessageUsage(Struct):
     """The prompt's tokens are the sum of the first three."""
 
@@ -72,6 +104,7 @@ class MessageUsage(Struct):
     output_tokens_details: ThinkingTokens
     service_tier: str
     iterations: list[Iteration] | UnsetType = UNSET
+    server_tool_use: ServerToolUses | UnsetType = UNSET
 
 
 class MessageAnswer(Struct):
@@ -81,7 +114,15 @@ class MessageAnswer(Struct):
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[AnswerText | AnswerThinking | AnswerToolUse | AnswerCompaction]
+    content: list[
+        AnswerText
+        | AnswerThinking
+        | AnswerToolUse
+        | AnswerCompaction
+        | AnswerServerToolUse
+        | AnswerWebSearch
+        | AnswerWebFetch
+    ]
     stop_reason: StopReason
     stop_sequence: str | None
     usage: MessageUsage

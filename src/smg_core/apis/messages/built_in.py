@@ -25,9 +25,9 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Annotation, HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
+from smg_core.web_terms import checked_domains, place_in_words
 from smg_core.wire.decoding import explained
-from smg_core.wire.web_search import checked_domains, place_in_words
 
 __all__ = ["HostedBlocks", "built_in_kind", "built_in_label", "container_id", "read_server_tool", "result_texts"]
 
@@ -169,7 +169,7 @@ def _opened(sealed: Json) -> str:
 class HostedBlocks:
     """The blocks of the calls of one answer that run here, and what the answer cites. `sources` are those of the request."""
 
-    def __init__(self, message_id: str, sources: Sequence[Source]) -> None:
+    def __init__(self, message_id: str, sources: Sequence[CitableSource]) -> None:
         self._message_id = message_id
         self._sources = sources
         self._kind = self._use_id = ""  # of the open call

@@ -31,7 +31,7 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.sources import CITE_HOW, Source, mark_of_source, unmarked
+from smg_core.sources import CITE_HOW, CitableSource, mark_of_source, unmarked
 from smg_core.wire.decoding import brief, check_depth, explained
 from smg_core.wire.documents import document_text, faulty, inline_file
 from smg_core.wire.settings import LimitsConfig
@@ -78,7 +78,7 @@ class Conversation:
         self._turns: list[_Turn] = []
         self.referred: set[str] = set()
         self.called: set[str] = set()
-        self.sources: list[Source] = []
+        self.sources: list[CitableSource] = []
         self._search_results = 0
         self._depth = limits.json_depth
         self._drop_billing = drop_billing
@@ -232,7 +232,7 @@ class Conversation:
             before = len(self.sources)
             place = self._search_results
             self.sources += [
-                Source("result", block.source, block.title, text, place=(place, order))
+                CitableSource("result", block.source, block.title, text, place=(place, order))
                 for order, text in enumerate(texts)
             ]
             texts = [f"{mark_of_source(number)} {unmarked(text)}" for number, text in enumerate(texts, before + 1)]

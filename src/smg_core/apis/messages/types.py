@@ -12,8 +12,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.web_terms import UserPlace
 from smg_core.wire.scalars import ModelName
-from smg_core.wire.web_search import UserPlace
 
 __all__ = [
     "KNOWN_BLOCKS",

@@ -21,9 +21,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["FOLDER", "WitWorld", "gather"]
+__all__ = ["WitWorld", "gather"]
 
-FOLDER = "/mnt/data"
+_FOLDER = "/mnt/data"
 """The folder of the container's files, as the code sees it."""
 
 _NO_PROGRAMS = "this interpreter starts no other programs"
@@ -161,11 +161,11 @@ class WitWorld:
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         self._main = sys.modules["__main__"] = main
-        if Path(FOLDER).is_dir():
-            os.chdir(FOLDER)
+        if Path(_FOLDER).is_dir():
+            os.chdir(_FOLDER)
             import tempfile
 
-            tempfile.tempdir = FOLDER
+            tempfile.tempdir = _FOLDER
         return main
 
 

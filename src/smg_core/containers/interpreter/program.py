@@ -1,6 +1,6 @@
 """Runs the interpreter of one container, as a program of its own (edge): whatever the code does, it is ended.
 
-Its argument is a JSON object (`Bounds` below). It listens at a socket in the container's folder, which only this user may open,
+Its argument is a JSON object (`_Bounds` below). It listens at a socket in the container's folder, which only this user may open,
 and takes one call after the other: a frame with `code`, `characters` and `seconds` comes, a byte says that its turn has come, and
 a frame has what the guest gave, or `stopped`, why the interpreter has ended. It ends by itself where a call takes too long, where
 the files are too many or too large, where the caller leaves, when nobody has called for a while, and with the process that has
@@ -25,8 +25,6 @@ from wasmtime.component import Component, Linker
 
 __all__: list[str] = []
 
-BUSY = 3
-"""The status with which a program ends whose container has an interpreter already."""
 _WATCH_S = 0.02  # how often a call is looked at
 _LOOKS = 5  # looks at the clock and at the caller for each look at the files
 _DEPTH = 16  # folders within folders
@@ -38,7 +36,7 @@ _BACKLOG = 32
 _NICE = 10
 
 
-class Bounds(NamedTuple):
+class _Bounds(NamedTuple):
     """What the program is started with: the compiled `component`, the container's `folder`, bytes of `memory`, bytes and number
     of its `files`, and the seconds after the last call at which it ends."""
 
@@ -50,7 +48,7 @@ class Bounds(NamedTuple):
     idle_s: float
 
 
-def _bound(bounds: Bounds) -> None:
+def _bound(bounds: _Bounds) -> None:
     """Have the system bound this program too, where it can."""
     with contextlib.suppress(OSError):
         os.nice(_NICE)
@@ -94,7 +92,7 @@ def _over(folder: str, most_bytes: int, most_files: int) -> bool:
 class _Interpreter:
     """The instance, and what is read of its answers."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: _Bounds) -> None:
         config = wasmtime.Config()
         config.max_wasm_stack = _STACK
         engine = wasmtime.Engine(config)
@@ -121,7 +119,7 @@ class _Interpreter:
 class _Watch:
     """Ends the program where it must end; a thread looks while a call runs."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: _Bounds) -> None:
         self._bounds, self._data = bounds, str(Path(bounds.folder, "data"))
         self._until = 0.0
         self._caller: socket.socket | None = None
@@ -217,7 +215,7 @@ def _serve(caller: socket.socket, interpreter: _Interpreter, watch: _Watch, coun
 
 def _main() -> None:
     """Serve calls until there are none."""
-    bounds = Bounds(**json.loads(sys.argv[1]))
+    bounds = _Bounds(**json.loads(sys.argv[1]))
     _alone(bounds.folder)
     _bound(bounds)
     try:
@@ -258,7 +256,8 @@ def _alone(folder: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        sys.exit(BUSY)
+        sys.stdout.write("busy\n")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ BEGUN = "begun"
 
 _PROGRAM = Path(__file__).with_name("program.py")
 _SIZE = struct.Struct(">I")
-_BUSY = 3  # the status of a program whose container has one already
+_BUSY = b"busy\n"  # what a program says whose container has one already
 _TRIES = 5  # how often a program is begun for a call, while others end
 _START_S = 60.0  # seconds in which a program begins
 _GRACE_S = 5.0  # seconds after its time in which a program says that it has ended
@@ -220,7 +220,7 @@ class Interpreters:
                 await _killed(process)
         if line == b"ready\n":
             self._running[folder] = _Running(process)
-        elif process.returncode != _BUSY:
+        elif line != _BUSY:
             said = line.decode("utf-8", "replace").strip() or f"it ended with the status {process.returncode}"
             raise ToolServerFailed("Code cannot be run here.", detail=f"the interpreter: {said}")
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from smg_core.events import Annotation, Event, SampledIds, TextDelta, TokenLogprob
 from smg_core.pipeline.answer.attempt import EventReceiver
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 
 __all__ = ["LONGEST", "Citing"]
 
@@ -30,7 +30,7 @@ _WITHIN_NUMBERS = frozenset(",， ")
 class Citing:
     """Passes a turn's events on to a receiver, annotations in place of marks."""
 
-    def __init__(self, sources: Sequence[Source], receiver: EventReceiver) -> None:
+    def __init__(self, sources: Sequence[CitableSource], receiver: EventReceiver) -> None:
         self._receiver = receiver
         self._sources = sources
         self._texts: dict[int, _OpenText] = {}
@@ -80,7 +80,7 @@ class _OpenText:
         self._claim: int | None = None  # where the sentence under way began
         self._earlier = 0  # where the one before began
 
-    def take(self, event: TextDelta, sources: Sequence[Source], passed: list[Event]) -> None:
+    def take(self, event: TextDelta, sources: Sequence[CitableSource], passed: list[Event]) -> None:
         """More text, as it came from the model."""
         self._logprobs += event.logprobs
         self._ids += event.ids
@@ -131,7 +131,7 @@ class _OpenText:
             self._logprobs, self._ids = (), ()
             self.hear(text)
 
-    def _cited(self, cited: Sequence[tuple[int, Source]]) -> list[Event]:
+    def _cited(self, cited: Sequence[tuple[int, CitableSource]]) -> list[Event]:
         if self._claim is not None:
             self._earlier, self._claim = self._claim, None
         start, end = self._earlier, self._solid

@@ -13,7 +13,7 @@ from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
 from smg_core.request import Message, Text, ToolResult
 from smg_core.sources import CITE_HOW, between_marks, marked
 
-__all__ = ["CODE", "action_of", "built_in_fault", "cited_text", "tools_of"]
+__all__ = ["CODE", "action_of", "built_in_fault", "built_in_functions", "cited_text"]
 
 _QUERY = 1000
 _ADDRESS = 2048
@@ -30,7 +30,7 @@ _OF_CODE = (
 )
 
 
-def tools_of(asked: BuiltIn) -> tuple[ServerTool, ...]:
+def built_in_functions(asked: BuiltIn) -> tuple[ServerTool, ...]:
     """What the model is offered."""
     if asked.kind == "code":
         return (ServerTool(CODE, _OF_CODE, _schema(code={"type": "string", "description": "Python."})),)

@@ -15,7 +15,7 @@ from smg_core.errors import SmgError
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.flow.steps import Step
 from smg_core.request import Caller, Part
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 
 __all__ = [
     "CallTools",
@@ -141,7 +141,7 @@ class ToolAnswer(Struct, frozen=True):
     is_error: bool = False
     structured: Json = None
     found: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CitableSource, ...] = ()
     cites: bool = True
     code: FaultCode | Literal[""] = ""
 
@@ -154,7 +154,7 @@ class HostedResult(Struct, frozen=True):
     content: tuple[Part, ...]
     is_error: bool = False
     found: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CitableSource, ...] = ()
 
 
 class Called(Struct, frozen=True):

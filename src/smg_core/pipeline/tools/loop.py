@@ -41,10 +41,10 @@ from smg_core.pipeline.tools.offers import (
     checked_calls,
     hosted_names,
     listing,
-    offered_tools,
     server_place,
     servers_of,
     with_found,
+    with_offers,
 )
 from smg_core.request import (
     AskedCall,
@@ -57,7 +57,7 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.sources import Source
+from smg_core.sources import CitableSource
 from smg_core.wire.json_text import encode_object
 
 __all__ = ["MakeTurn", "has_hosted_tools", "looped", "respond_with_tools", "without_hosted_tools"]
@@ -151,7 +151,7 @@ def looped(
         raise UnsupportedParameter("Tools that run on this server need n = 1.", param="sampling.n")
     servers = servers_of(request, terms)
     listed = yield from ask(ListTools(servers, request.caller, request.headers))
-    offers, current = offered_tools(request, listed, terms)
+    offers, current = with_offers(request, listed, terms)
     if told := [event for each in listed if each.server.label not in known for event in listing(each)]:
         yield from ask(Tell(tuple(told)))
     spent = _Spent()
@@ -170,13 +170,12 @@ def looped(
         if not turn.output.calls or ending.reason not in _ENDS or ending.stopped_by(request.sampling.stop):
             return turn
         hosted = [call for call in turn.output.calls if call.name in names]
-        mine = len(hosted) < len(turn.output.calls)
         if not hosted:
             return turn
         left = _calls_left(request, terms, spent)
         asked = [call for call in hosted[:left] if can_ask and names.asks(call)]
-        run = [names.call(call) for call in hosted[:left] if call not in asked]
-        run = checked_calls(run, current.messages, spent.uses)
+        made = [names.call(call) for call in hosted[:left] if call not in asked]
+        run = checked_calls(made, current.messages, spent.uses)
         spent.calls += len(run) + len(asked)
         called = Called(())
         if run or asked:
@@ -184,7 +183,7 @@ def looped(
             spent.seconds = called.seconds
         if asked:
             yield from ask(Tell(tuple(event for call in asked for event in _question(call, offers[call.name]))))
-        if asked or mine:
+        if asked or len(hosted) < len(turn.output.calls):
             return _ended(turn, "tool_calls")
         if len(hosted) > left or _is_over(terms, spent):
             return _ended(turn, "pause")
@@ -313,7 +312,9 @@ def _said(output: TurnOutput) -> list[Part]:
     return [*said, *(ToolCall(call.id, call.name, call.arguments or "{}") for call in output.calls)]
 
 
-def _returned(results: Sequence[HostedResult], sources: tuple[Source, ...]) -> tuple[list[Message], tuple[Source, ...]]:
+def _returned(
+    results: Sequence[HostedResult], sources: tuple[CitableSource, ...]
+) -> tuple[list[Message], tuple[CitableSource, ...]]:
     """The messages of results, and the sources that can be cited from now on: these are behind those that were there."""
     messages = []
     for result in results:

@@ -32,10 +32,10 @@ __all__ = [
     "checked_calls",
     "hosted_names",
     "listing",
-    "offered_tools",
     "server_place",
     "servers_of",
     "with_found",
+    "with_offers",
 ]
 
 HOSTED_KIND = "mcp"
@@ -114,7 +114,7 @@ def hosted_names(request: GenerationRequest, servers: Sequence[ToolServer], offe
     return HostedNames(offers, named, own)
 
 
-def offered_tools(
+def with_offers(
     request: GenerationRequest, listed: Sequence[ListedServer], terms: Terms
 ) -> tuple[Mapping[str, Offer], GenerationRequest]:
     """The hosted tools by the names that the model knows them by, and the request with functions in their place."""

@@ -141,7 +141,6 @@ AT_REST = {  # taken where they ask for what happens anyway
     "continue_final_message": False,
     "include_reasoning": True,
     "tool_choice": "auto",
-    "web_search_options": {},
 }
 REFUSED = {
     "audio": {"voice": "alloy", "format": "wav"},
@@ -156,7 +155,24 @@ REFUSED = {
     "prompt_cache_options": {"mode": "explicit"},
     "chat_template": "{{ messages }}",
 }
-ELSEWHERE = {"messages", "tools", "functions", "function_call", "tool_choice", "stream_options", "top_logprobs"}
+ELSEWHERE = {
+    "web_search_options",
+    "messages",
+    "tools",
+    "functions",
+    "function_call",
+    "tool_choice",
+    "stream_options",
+    "top_logprobs",
+}
+
+
+def test_a_search_of_the_web_that_is_not_there_is_taken_and_named():
+    found = decode(web_search_options={"search_context_size": "low"})
+    assert (found.not_offered, found.cites, found.generation.tools) == (("web_search_options",), False, ())
+    with pytest.raises(InvalidRequest) as refused:
+        decode(web_search_options={"search_context_size": "vast"})
+    assert refused.value.param == "web_search_options.search_context_size"
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), SAMPLING)

@@ -9,9 +9,12 @@ from tests.tiers import examples
 
 from smg_core.events import Annotation, Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta, TextEnd, TokenLogprob
 from smg_core.pipeline.answer.citing import LONGEST, Citing
-from smg_core.sources import Source, marked
+from smg_core.sources import CitableSource, marked
 
-SOURCES = (Source("url", "https://a.example", "A", "Words of a."), Source("file", "file-b", "b.txt", "Words of b."))
+SOURCES = (
+    CitableSource("url", "https://a.example", "A", "Words of a."),
+    CitableSource("file", "file-b", "b.txt", "Words of b."),
+)
 
 
 class Taken:
@@ -26,7 +29,7 @@ class Taken:
         self.over = self.over or over
 
 
-def cited(*pieces: str, sources: Sequence[Source] = SOURCES) -> tuple[str, list[tuple[int, int, str]]]:
+def cited(*pieces: str, sources: Sequence[CitableSource] = SOURCES) -> tuple[str, list[tuple[int, int, str]]]:
     """The text of an answer of these pieces, and what is cited: from where, to where, of which source."""
     taken = Taken()
     citing = Citing(sources, taken)

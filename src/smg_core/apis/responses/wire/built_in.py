@@ -17,8 +17,8 @@ from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import MOST_RESULTS
+from smg_core.web_terms import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
 from smg_core.wire.decoding import explained
-from smg_core.wire.web_search import CONTEXT_RESULTS, ContextSize, UserPlace, checked_domains, place_in_words
 
 __all__ = [
     "BUILT_IN",
@@ -71,7 +71,7 @@ class FileRanking(Struct, gc=False):
 class FileSearchTool(Struct, gc=False):
     """A search of vector stores. Keys that it does not have are passed over."""
 
-    vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=8)]
+    vector_store_ids: Annotated[list[str], Meta(max_length=8)] = []
     max_num_results: Annotated[int, Meta(ge=1, le=MOST_RESULTS)] | None = None
     filters: JsonObject | None = None
     ranking_options: FileRanking | None = None
@@ -125,8 +125,10 @@ def _code(tool: CodeTool, at: str) -> BuiltIn:
     return BuiltIn("code", files=tuple(dict.fromkeys(container.file_ids or ())))
 
 
-def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn:
-    """The search of files at `at`. Raises InvalidRequest."""
+def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
+    """The search of files at `at`; None for one without a store. Raises InvalidRequest."""
+    if not tool.vector_store_ids:
+        return None
     ranking = tool.ranking_options or FileRanking()
     if tool.filters is not None:
         read_filter(tool.filters, f"{at}.filters")
