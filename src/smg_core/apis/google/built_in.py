@@ -41,8 +41,8 @@ _STORES = "fileSearchStores/"
 _UNSAFE = frozenset({"not_allowed", "not_named"})
 
 
-class _Google(Struct, rename="camel", gc=False):
-    """Base of the tools: keys that a type does not have are passed over."""
+class _Google(Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """Base of the tools."""
 
 
 class GoogleSearch(_Google):
@@ -51,6 +51,8 @@ class GoogleSearch(_Google):
     exclude_domains: list[str] | None = None
     time_range_filter: JsonObject | None = None
     blocking_confidence: str | None = None
+    search_types: JsonObject | None = None
+    dynamic_retrieval_config: JsonObject | None = None
 
 
 class FileSearch(_Google):
@@ -81,6 +83,9 @@ def google_tool(name: str, found: JsonObject, at: str) -> HostedTool | None:
         return built_in_tool(BuiltIn(kind, results=files.top_k, stores=stores, stores_at="fileSearchStoreNames"))
     search = proto_value(found, GoogleSearch, at)
     _refuse(at, timeRangeFilter=search.time_range_filter, blockingConfidence=search.blocking_confidence)
+    kinds = search.search_types or {}
+    if kinds.keys() & {"imageSearch", "image_search"}:
+        _refuse(f"{at}.searchTypes", imageSearch=kinds)
     return built_in_tool(BuiltIn(kind, blocked=checked_domains(search.exclude_domains, f"{at}.excludeDomains")))
 
 
