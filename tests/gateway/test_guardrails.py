@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from tests.gateway.conftest import CHAT, body, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
-from tests.gateway.test_ledger import accounts, kept
 from tests.gateway.test_said import APIS, events_of
 from tests.shared import PATIENCE
 
@@ -18,6 +17,8 @@ from smg_core.guardrails import GuardFindings, GuardQuestion, Guardrail, GuardSp
 from smg_core.guardrails.settings import GuardrailsConfig
 from smg_core.hooks import AttemptEnded, GuardrailAsked
 from smg_core.http.settings import ModelConfig
+from smg_core.ledger.queries import UsageQuery
+from smg_core.ledger.settings import LedgerConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
@@ -345,10 +346,17 @@ async def test_token_ids_are_decoded_and_pictures_refused_by_name_or_let_by() ->
 
 @pytest.mark.full
 async def test_what_guardrails_cost_is_in_the_ledger() -> None:
-    async with in_process(engine(Reply("ok")), config=kept(), guardrails=[rail()]) as house:
+    async with in_process(
+        engine(Reply("ok")),
+        config=Config(ledger=LedgerConfig(enabled=True, url="memory:", write_s=3600.0)),
+        guardrails=[rail()],
+    ) as house:
         await asked(house, "chat", "Hi", stream=False)
         await settled(house)
-        found = {(each.api, each.model): each.requests for each in await accounts(house, "api", "model")}
+        ledger = house.gateway.services.running.ledger
+        assert ledger is not None
+        query = UsageQuery((0, 10**7), by=("api", "model"))
+        found = {(each.api, each.model): each.requests for each in (await ledger.read(query)).data}
 
     assert found[("chat", "sim")] == 1
     assert found[("guardrails", "words")] == 2
