@@ -5,7 +5,16 @@ import inspect
 import pytest
 
 from smg_core import errors
-from smg_core.errors import EngineRejected, ModelNotFound, PromptTooLong, SealBroken, SmgError, StoreFailed, WorkerGone
+from smg_core.errors import (
+    EngineRejected,
+    GuardrailBlocked,
+    ModelNotFound,
+    PromptTooLong,
+    SealBroken,
+    SmgError,
+    StoreFailed,
+    WorkerGone,
+)
 
 CLASSES = [
     kind
@@ -58,6 +67,7 @@ IN_STREAM_CODES = {
 
 def make(kind):
     special = {
+        GuardrailBlocked: ("words", "input"),
         PromptTooLong: (10, 5, 12),
         ModelNotFound: ("m",),
         SealBroken: ("tampered",),

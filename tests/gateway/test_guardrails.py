@@ -1,18 +1,24 @@
 """Guardrails on every way in and every way out: all APIs, streamed and whole, input, output and arguments, closed and open."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
-from tests.gateway.conftest import in_process, settled
+from tests.gateway.conftest import CHAT, body, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_said import APIS, events_of
+from tests.shared import PATIENCE
 
 from smg_core.config.config import Config
 from smg_core.guardrails import GuardFindings, GuardQuestion, Guardrail, GuardSpan
 from smg_core.guardrails.settings import GuardrailsConfig
-from smg_core.hooks import GuardrailAsked
+from smg_core.hooks import AttemptEnded, GuardrailAsked
+from smg_core.http.settings import ModelConfig
+from smg_core.ledger.queries import UsageQuery
+from smg_core.ledger.settings import LedgerConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
@@ -96,6 +102,7 @@ FILTERED: Mapping[str, str] = {
 }
 
 
+@pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)
 async def test_a_prompt_that_is_held_back_reaches_no_engine_on_any_api(api: str, stream: bool) -> None:
@@ -117,6 +124,7 @@ async def test_a_prompt_that_is_held_back_reaches_no_engine_on_any_api(api: str,
     assert requests == 1
 
 
+@pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)
 async def test_an_answer_ends_in_the_form_of_its_api_where_it_is_held_back(api: str, stream: bool) -> None:
@@ -130,6 +138,7 @@ async def test_an_answer_ends_in_the_form_of_its_api_where_it_is_held_back(api: 
     assert "den," not in answer.text
 
 
+@pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)
 async def test_what_is_masked_never_leaves_in_part(api: str, stream: bool) -> None:
@@ -144,6 +153,7 @@ async def test_what_is_masked_never_leaves_in_part(api: str, stream: bool) -> No
     assert BAD not in str(prompt)
 
 
+@pytest.mark.sampled(per=("place", "on_failure"), keep=1)
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 @pytest.mark.parametrize("place", ["input", "output"])
 @pytest.mark.parametrize("stream", [False, True])
@@ -192,6 +202,7 @@ async def test_a_classifier_and_a_default_model_moderate() -> None:
     assert asked == []
 
 
+@pytest.mark.full
 async def test_inputs_of_vectors_are_checked() -> None:
     async with in_process(SimulatorConfig(generation_model=False), guardrails=[rail(masks(), action="mask")]) as house:
         masked = await house.http.post("/v1/embeddings", json={"model": "sim", "input": [f"a {BAD}", "b"]})
@@ -204,6 +215,7 @@ async def test_inputs_of_vectors_are_checked() -> None:
     assert held.json()["error"]["code"] == "content_filter"
 
 
+@pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", ["chat", "responses", "messages", "gemini"])
 async def test_a_call_whose_arguments_are_held_back_is_not_seen(api: str, stream: bool) -> None:
@@ -226,3 +238,138 @@ TOOLS: dict[str, dict[str, Any]] = {
     "messages": {"tools": [{"name": "look", "input_schema": SCHEMA}]},
     "gemini": {"tools": [{"functionDeclarations": [{"name": "look", "parameters": SCHEMA}]}]},
 }
+
+
+RAN: list[str] = []
+
+
+def note(what: str) -> str:
+    """Writes something down."""
+    RAN.append(what)
+    return f"noted: {what}"
+
+
+OWN = {"type": "mcp", "server_label": "functions", "require_approval": "never"}
+
+
+@pytest.mark.sampled(per=("stream",), keep=1)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_tool_that_runs_here_is_not_run_with_what_is_held_back(stream: bool) -> None:
+    RAN.clear()
+    said = (Reply(tool_calls=(("functions__note", {"what": BAD}),)), Reply("Done."))
+    guards = [rail(on=("arguments",))]
+    async with in_process(SimulatorConfig(replies=said), config=small(), tools=[note], guardrails=guards) as house:
+        answer = await asked(house, "responses", "Hi", stream=stream, tools=[OWN])
+        await settled(house)
+
+    assert RAN == []
+    assert FILTERED["responses"] in answer.text
+    assert BAD not in answer.text
+    assert "Done." not in answer.text
+
+
+@pytest.mark.full
+async def test_what_a_tool_returns_is_checked_before_the_model_reads_it() -> None:
+    RAN.clear()
+    said = (Reply(tool_calls=(("functions__note", {"what": BAD}),)), Reply("Done."))
+    guards = [rail(masks(), action="mask", on=("input", "output"))]
+    async with in_process(SimulatorConfig(replies=said), config=small(), tools=[note], guardrails=guards) as house:
+        answer = await asked(house, "responses", "Hi", stream=False, tools=[OWN])
+        prompts = [str(each) for each in house.engine.requests]
+
+    assert RAN == [BAD]  # its arguments were nobody's concern
+    assert "Done." in answer.text
+    assert "noted: <WORD>" in answer.text
+    assert not any(BAD in each for each in prompts)
+
+
+@pytest.mark.full
+async def test_the_background_fails_for_its_prompt_and_is_incomplete_for_its_answer() -> None:
+    async with in_process(engine(), config=small(), guardrails=[rail()]) as house:
+        refused = await house.http.post("/v1/responses", json={"model": "sim", "input": BAD, "background": True})
+        made = (await house.http.post("/v1/responses", json={"model": "sim", "input": "Hi", "background": True})).json()
+        async with asyncio.timeout(PATIENCE):
+            while (kept := (await house.http.get(f"/v1/responses/{made['id']}")).json())["status"] in WAITING:
+                await asyncio.sleep(0.01)
+
+    assert refused.status_code == 400
+    assert kept["status"] == "incomplete"
+    assert kept["incomplete_details"] == {"reason": "content_filter"}
+    assert BAD not in str(kept)
+
+
+WAITING = ("queued", "in_progress")
+
+
+@pytest.mark.full
+async def test_each_choice_is_held_back_by_itself_and_the_engine_stops_with_the_last() -> None:
+    long = Reply(pieces=(*SAID, *["and more "] * 500))
+    async with over_http(engine(long, rate=500), config=small(), guardrails=[rail(on=("output",))]) as house:
+        answer = await asked(house, "chat", "Hi", stream=True, n=2)
+        await settled(house)
+        ended = [each.outcome for each in house.observer.of(AttemptEnded)]
+        workers = [each.state for each in house.gateway.registry]
+
+    choices = [each for event in events_of(answer.content) for each in event.get("choices", ())]
+    finishes = sorted((each["index"], each["finish_reason"]) for each in choices if each["finish_reason"])
+    assert finishes == [(0, "content_filter"), (1, "content_filter")]
+    assert set(ended) == {"GuardrailBlocked"}
+    assert workers == ["ready"]
+
+
+@pytest.mark.full
+async def test_one_prompt_of_several_ends_and_the_others_go_on() -> None:
+    said = (Reply(pieces=SAID, when=("first",)), Reply("All is well.", when=("second",)))
+    for stream in (False, True):
+        async with in_process(SimulatorConfig(replies=said), config=small(), guardrails=[rail()]) as house:
+            asking = {"model": "sim", "prompt": ["The first", "The second"], "max_tokens": 99, "stream": stream}
+            answer = await house.http.post("/v1/completions", json=asking)
+        found = [answer.json()] if not stream else events_of(answer.content)
+        choices = [each for event in found for each in event.get("choices", ())]
+        ends = {each["index"]: each["finish_reason"] for each in choices if each["finish_reason"]}
+        assert ends == {0: "content_filter", 1: "stop"}
+        assert BAD not in answer.text
+
+
+async def test_token_ids_are_decoded_and_pictures_refused_by_name_or_let_by() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
+    told = [{"role": "user", "content": [{"type": "text", "text": "Hi"}, url]}]
+    async with in_process(engine(Reply("ok")), guardrails=[rail(on=("input",))]) as house:
+        tokenized = (await house.http.post("/tokenize", json={"model": "sim", "prompt": f"say {BAD}"})).json()
+        ids = await house.http.post("/v1/completions", json={"model": "sim", "prompt": [1, 2, 3]})
+        picture = await house.http.post(CHAT, json={"model": "sim", "messages": told})
+    assert "guardrail" in str(tokenized)
+    assert ids.status_code == 200
+    assert picture.status_code == 400
+    assert "messages[0].content[1]" in picture.json()["error"]["param"]
+
+
+@pytest.mark.full
+async def test_what_guardrails_cost_is_in_the_ledger() -> None:
+    async with in_process(
+        engine(Reply("ok")),
+        config=Config(ledger=LedgerConfig(enabled=True, url="memory:", write_s=3600.0)),
+        guardrails=[rail()],
+    ) as house:
+        await asked(house, "chat", "Hi", stream=False)
+        await settled(house)
+        ledger = house.gateway.services.running.ledger
+        assert ledger is not None
+        query = UsageQuery((0, 10**7), by=("api", "model"))
+        found = {(each.api, each.model): each.requests for each in (await ledger.read(query)).data}
+
+    assert found[("chat", "sim")] == 1
+    assert found[("guardrails", "words")] == 2
+
+
+async def test_a_guardrail_is_for_some_tenants_and_models_by_any_of_their_names() -> None:
+    config = attrs.evolve(small(), model=ModelConfig(aliases=("other=sim",)))
+    guards = [rail(models=("sim",)), attrs.evolve(rail(), name="theirs", tenants=("acme",))]
+    async with in_process(engine(Reply("ok")), config=config, guardrails=guards) as house:
+        by_alias = await house.http.post(CHAT, json=body(BAD, model="other"))
+        fine = await house.http.post(CHAT, json=body("Hi", model="other"))
+        names = {each.guardrail for each in house.observer.of(GuardrailAsked)}
+
+    assert by_alias.status_code == 400
+    assert fine.status_code == 200
+    assert names == {"words"}

@@ -55,11 +55,12 @@ class Guarding:
 
     def _for(self, caller: Caller, model: str, place: GuardPlace) -> tuple[RailAsking, ...]:
         """Those that are asked about texts that stand in this place."""
-        return tuple([each for each in self._rails if place in each.rail.on and each.rail.is_for(caller.tenant, model)])
+        names = frozenset({model, *self._names_of(model, caller)})
+        return tuple([each for each in self._rails if place in each.rail.on and each.rail.is_for(caller.tenant, names)])
 
     def sees(self, caller: Caller, model: str) -> str:
         """The name of a guardrail that sees something of requests for this model; "" where none does."""
-        names = {model, *self._names_of(model, caller)}
+        names = frozenset({model, *self._names_of(model, caller)})
         return next((each.rail.name for each in self._rails if each.rail.is_for(caller.tenant, names)), "")
 
     # ------------------------------------------------------------------------------------------------------------ input

@@ -4,7 +4,7 @@ Pure. Above: everything in this room, and programs that give a gateway checks of
 """
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Literal, get_args
 
 import attrs
@@ -125,8 +125,6 @@ class Guardrail:
             if not least <= getattr(self, field) <= most:
                 raise ConfigError(f"{field}: {getattr(self, field)} is not in {least:,} to {most:,}")
 
-    def is_for(self, tenant: str, models: Collection[str]) -> bool:
+    def is_for(self, tenant: str, models: frozenset[str]) -> bool:
         """Whether it is asked about requests of this tenant that may lead to these models."""
-        return (not self.tenants or tenant in self.tenants) and (
-            not self.models or any(each in self.models for each in models)
-        )
+        return (not self.tenants or tenant in self.tenants) and (not self.models or not models.isdisjoint(self.models))

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
 from smg_core.errors import GuardrailBlocked, GuardrailFailed
@@ -90,7 +91,7 @@ async def test_no_more_are_asked_at_once_than_there_are_places() -> None:
         await going.wait()
         running -= 1
 
-    house = House(check, at_once=3, timeout_s=30)
+    house = House(check, at_once=3, timeout_s=PATIENCE)
     asking = [asyncio.ensure_future(house.ask(f"text {number}")) for number in range(12)]
     for _ in range(20):
         await asyncio.sleep(0)
@@ -148,7 +149,7 @@ async def test_a_long_text_is_shown_in_windows_and_found_at_its_place() -> None:
         at = question.text.find("forb")
         return GuardFindings(spans=(GuardSpan(at, at + 4),) if at >= 0 else ())
 
-    house = House(check, chars=64, timeout_s=30)
+    house = House(check, chars=64, timeout_s=PATIENCE)
     found = await house.ask("x" * 100 + "forb" + "y" * 100)
 
     assert {(each.start, each.end) for each in found.spans} == {(100, 104)}
@@ -185,13 +186,13 @@ async def test_a_client_that_leaves_ends_the_check() -> None:
         finally:
             ended.set()
 
-    house = House(check, timeout_s=30)
+    house = House(check, timeout_s=PATIENCE)
     asking = asyncio.ensure_future(house.ask())
     for _ in range(5):
         await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
-    await asyncio.wait_for(ended.wait(), 30)
+    await asyncio.wait_for(ended.wait(), PATIENCE)
 
     assert house.told == []
 

@@ -138,8 +138,7 @@ class Preparing:
 
     async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
         name, model = self._model_of(request, instead)
-        if name != request.model:
-            request = replace(request, model=name)
+        request = request if name == request.model else replace(request, model=name)
         plain = has_text_alone(request)
         if self._content is not None and not plain:
             passed = model.tokenizer is None and request.transcription is None
@@ -165,8 +164,7 @@ class Preparing:
             encoded = await self._encoded(prompt, request, model, salt)
         else:
             encoded = encode(prompt, model, salt)
-        if request.prompt is not None:
-            encoded = framed(encoded, request, model)
+        encoded = encoded if request.prompt is None else framed(encoded, request, model)
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
