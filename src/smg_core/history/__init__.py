@@ -1,4 +1,4 @@
-"""The history: responses, conversations and other objects that are stored.
+"""The history: responses, conversations and other stored objects.
 
     from smg_core.history import PutRecord, StoredRecord, open_store
 
