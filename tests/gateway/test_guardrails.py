@@ -19,6 +19,7 @@ from smg_core.hooks import AttemptEnded, GuardrailAsked
 from smg_core.http.settings import ModelConfig
 from smg_core.ledger.queries import UsageQuery
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
@@ -373,3 +374,29 @@ async def test_a_guardrail_is_for_some_tenants_and_models_by_any_of_their_names(
     assert by_alias.status_code == 400
     assert fine.status_code == 200
     assert names == {"words"}
+
+
+async def test_an_answer_that_is_kept_is_checked_again_and_is_for_requests_that_the_same_guardrails_see() -> None:
+    found: list[str] = []
+
+    async def check(question: GuardQuestion) -> GuardFindings | None:
+        found.append(question.place)
+        return GuardFindings((BAD,)) if BAD in question.text else None
+
+    config = Config(response_cache=ResponseCacheConfig(kept_s=60))
+    asking = body("Say what is allowed.", temperature=0)
+    async with in_process(engine(Reply("Yes.")), config=config, guardrails=[Guardrail("words", check)]) as house:  # type: ignore[arg-type]
+        first = await house.http.post(CHAT, json=asking)
+        second = await house.http.post(CHAT, json=asking)
+        guarding = house.gateway.services.live.guarding
+        assert guarding is not None
+        house.gateway.services.live.guarding = None
+        third = await house.http.post(CHAT, json=asking)
+        house.gateway.services.live.guarding = guarding
+        refused = [await house.http.post(CHAT, json=body(BAD, temperature=0)) for _ in range(2)]
+        requests = len(house.engine.requests)
+
+    assert [each.headers["x-smg-cache"] for each in (first, second, third)] == ["miss", "hit", "miss"]
+    assert found[:3] == ["input", "output", "output"]
+    assert FILTERED["chat"] in refused[1].text or refused[1].status_code == 400
+    assert requests == 2

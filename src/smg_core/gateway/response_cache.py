@@ -38,6 +38,7 @@ def adopt_caching(services: Services) -> None:
                 f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported
             ],
             lambda tenant, principal: services.running.history.keeps(tenant, principal),
+            lambda request: "" if live.guarding is None else live.guarding.mark(request.caller, request.model),
             services.side_tasks.note_end,
         ),
     )

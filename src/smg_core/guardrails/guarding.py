@@ -5,9 +5,11 @@ each turn. Above: the pipeline, serving. Below: `asking`, `prompts`, `answers`.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
+
+import attrs
 
 from smg_core.clock import CallLater, Clock
 from smg_core.errors import GuardrailBlocked
@@ -62,6 +64,12 @@ class Guarding:
         """The name of a guardrail that sees something of requests for this model; "" where none does."""
         names = frozenset({model, *self._names_of(model, caller)})
         return next((each.rail.name for each in self._rails if each.rail.is_for(caller.tenant, names)), "")
+
+    def mark(self, caller: Caller, model: str) -> str:
+        """A text that is another where other guardrails see requests for this model; "" where none does."""
+        names = frozenset({model, *self._names_of(model, caller)})
+        rails = [each.rail for each in self._rails if each.rail.is_for(caller.tenant, names)]
+        return repr([(*_said_of(each),) for each in rails]) if rails else ""
 
     # ------------------------------------------------------------------------------------------------------------ input
 
@@ -146,3 +154,10 @@ class Guarding:
 
 def _digest(whose: bytes, text: str) -> bytes:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16, key=whose).digest()
+
+
+def _said_of(rail: Guardrail) -> Iterator[object]:
+    """All that is set of a guardrail but its check, which is an object."""
+    for field in attrs.fields(Guardrail):
+        if field.name != "check":
+            yield getattr(rail, field.name)

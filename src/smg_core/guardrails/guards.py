@@ -32,6 +32,10 @@ class Guards(Protocol):
         """The name of a guardrail that sees something of requests for this model; "" where none does."""
         ...
 
+    def mark(self, caller: Caller, model: str) -> str:
+        """A text that is another where other guardrails see requests for this model; "" where none does."""
+        ...
+
     async def request(
         self, request: GenerationRequest, tokenizer: IdsDecoder | None, report: Tells
     ) -> GenerationRequest:

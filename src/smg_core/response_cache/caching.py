@@ -136,7 +136,7 @@ class SharedAnswer:
 class ResponseCaching:
     """The cache of answers of one gateway, and the generations under way that equal requests share. `served` is the model
     that a request gets; `reported` what the engines of a model say of themselves; `keeps` whether anything
-    of a tenant is kept. `note_end` is told of tasks that end."""
+    of a tenant is kept; `guarded` is the mark of the guardrails that see a request. `note_end` is told of tasks that end."""
 
     def __init__(
         self,
@@ -144,10 +144,11 @@ class ResponseCaching:
         served: Callable[[GenerationRequest], ServedModel | None],
         reported: Callable[[str], Sequence[str]],
         keeps: Callable[[str, str], bool],
+        guarded: Callable[[GenerationRequest], str],
         note_end: Callable[[str, "asyncio.Task[None]"], None],
     ) -> None:
         self._clock, self._served, self._reported = clock, served, reported
-        self._keeps, self._note_end = keeps, note_end
+        self._keeps, self._guarded, self._note_end = keeps, guarded, note_end
         self._settings = ResponseCacheConfig()
         self._memory = AnswerMemory(self._settings.bytes)
         self.store: AnswersKept | None = None
@@ -247,10 +248,10 @@ class ResponseCaching:
             flight.task.cancel()
 
     async def _key(self, request: GenerationRequest, model: ServedModel) -> bytes:
-        mark, revision = self._mark(model), self._settings.revision
+        mark = self._settings.revision, self._mark(model), self._guarded(request)
         if 0 < request.size <= _INLINE:
-            return cache_key_of(request, mark, revision)
-        return await asyncio.to_thread(cache_key_of, request, mark, revision)
+            return cache_key_of(request, *mark)
+        return await asyncio.to_thread(cache_key_of, request, *mark)
 
     def _mark(self, model: ServedModel) -> bytes:
         reported = tuple(self._reported(model.primary or model.name))

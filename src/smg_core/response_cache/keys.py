@@ -138,12 +138,12 @@ def model_mark(model: ServedModel, reported: Sequence[str]) -> bytes:
     return digest.digest()
 
 
-def cache_key_of(request: GenerationRequest, mark: bytes, revision: str) -> bytes:
-    """The key of a request to the model of this mark."""
+def cache_key_of(request: GenerationRequest, revision: str, mark: bytes, guarded: str = "") -> bytes:
+    """The key of a request to the model of this mark, which the guardrails of the mark `guarded` have let pass."""
     digest = blake2b(digest_size=24)
     origin, caller = request.origin, request.caller
     asked = replace(request, history=_NO_HISTORY)
-    _feed(digest, (caller.tenant, revision, mark))
+    _feed(digest, (caller.tenant, revision, mark, guarded))
     if origin is not None:
         own = (origin.api, origin.revision, origin.bounds) if request.own_fields or request.extra else ()
         _feed(digest, (origin.version, origin.betas, origin.traits, origin.seals, own))

@@ -37,7 +37,7 @@ ASKED = GenerationRequest(
 
 
 def key(request: GenerationRequest, mark: bytes = MARK, revision: str = "") -> bytes:
-    return cache_key_of(request, mark, revision)
+    return cache_key_of(request, revision, mark)
 
 
 SAME: Mapping[str, Any] = {
