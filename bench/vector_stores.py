@@ -23,7 +23,7 @@ import numpy as np
 from smg_core import Config, Gateway
 from smg_core.history.settings import HistoryConfig
 from smg_core.retrieval.chunking import TextChunk
-from smg_core.retrieval.index_search import Query, SearchedIndex, packed
+from smg_core.retrieval.index_search import Query, SearchedIndex, vectors_as_bytes
 
 AT_ONCE = 500
 WORDS = 130  # of a chunk
@@ -59,7 +59,7 @@ def filled(path: Path, text: str, chunks: int, dimensions: int) -> None:
     for _ in range(0, chunks, AT_ONCE):
         starts = [rng.randrange(len(words) - WORDS) for _ in range(AT_ONCE)]
         some = [TextChunk(" ".join(words[at : at + WORDS]), at, at + 1) for at in starts]
-        index.add(number, some, packed(numbers.standard_normal((AT_ONCE, dimensions)).tolist()), chunks)
+        index.add(number, some, vectors_as_bytes(numbers.standard_normal((AT_ONCE, dimensions)).tolist()), chunks)
     index.finish(number, "all", {})
     index.close()
 

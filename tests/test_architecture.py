@@ -203,6 +203,8 @@ EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manage
 LONGEST_FUNCTION = 60
 MOST_MODULES = 25
 LONGEST_MODULE = 600
+LONG_TABLES = {"errors": 700}
+"""Modules that may be longer, since they are one table in which things are looked up: `errors` has all errors, with their words."""
 
 
 # ----------------------------------------------------------------------------------------------------- reading the house
@@ -573,8 +575,9 @@ def shapes_of_modules(house: House) -> list[str]:
         if not ast.get_docstring(module.tree):
             found.append(f"{module.name} does not say in a docstring what it is for")
         lines = len(module.path.read_text().splitlines())
-        if lines > LONGEST_MODULE:
-            found.append(f"{module.name} has {lines} lines; {LONGEST_MODULE} is the most")
+        most = LONG_TABLES.get(module.name, LONGEST_MODULE)
+        if lines > most:
+            found.append(f"{module.name} has {lines} lines; {most} is the most")
     return found
 
 

@@ -31,7 +31,7 @@ from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["Diagnosis", "diagnoses"]
 
-State = Literal["ok", "warn", "FAIL"]
+FindingState = Literal["ok", "warn", "FAIL"]
 _STORE_PORTS = {"redis": 6379, "rediss": 6379, "valkey": 6379, "postgresql": 5432, "oracle": 1521}
 SKEW_S, BAD_SKEW_S = 2.0, 30.0
 """Seconds that two clocks may differ before it is said, and before tokens and signatures fail by it."""
@@ -44,7 +44,7 @@ class Diagnosis:
     """One thing that was looked at: its area, how it is, what was found, and what to do about it ("" where nothing)."""
 
     area: str
-    state: State
+    state: FindingState
     what: str
     do: str = ""
 
@@ -232,7 +232,7 @@ def _sqlite(path: str, file: Path) -> Diagnosis:
     if not folder.is_dir():
         return Diagnosis("stores", "FAIL", f"{path}: there is no folder {folder}", f"mkdir -p {folder}")
     free = shutil.disk_usage(folder).free
-    state: State = "ok" if free > 1 << 30 else "warn"
+    state: FindingState = "ok" if free > 1 << 30 else "warn"
     return Diagnosis(
         "stores", state, f"{path}: {file}, {free >> 20} MiB free", "" if state == "ok" else "make room on the disk"
     )
@@ -251,7 +251,7 @@ async def _clocks(config: Config, specs: Sequence[WorkerSpec], timeout: float) -
 def _of_clock(url: str, skew: float) -> Diagnosis:
     if abs(skew) <= SKEW_S:
         return Diagnosis("clocks", "ok", f"{url}: within {SKEW_S:g} s of this machine")
-    state: State = "FAIL" if abs(skew) > BAD_SKEW_S else "warn"
+    state: FindingState = "FAIL" if abs(skew) > BAD_SKEW_S else "warn"
     what = f"{url}: {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     return Diagnosis(
         "clocks", state, what, "have both follow NTP (timedatectl set-ntp true): tokens expire by the clock"
@@ -285,7 +285,7 @@ def _machine(config: Config) -> Iterable[Diagnosis]:
     memory = processes * (config.limits.pending_body_bytes + config.tokenizer.l0_bytes + config.tokenizer.l1_bytes)
     free = _free_memory()
     if free is not None:
-        state: State = "ok" if memory <= free else "warn"
+        state: FindingState = "ok" if memory <= free else "warn"
         do = (
             ""
             if state == "ok"

@@ -1,7 +1,7 @@
-"""The help of commands that take settings: the flags that people use, those of a section, or all.
+"""The help of commands that take settings: the flags that people use, those of a section, or all (edge).
 
-Decides which flags are shown first, and in which words: there are hundreds, and each is in docs/configuration.md. Pure but for
-what it prints. Above: cli. Below: config, the names of routing policies.
+Decides which flags are shown first, and in which words: there are hundreds, and each is in docs/configuration.md. Reads how
+wide the terminal is. Above: cli. Below: config, the names of routing policies.
 """
 
 import argparse

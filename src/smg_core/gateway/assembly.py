@@ -24,7 +24,6 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config.check import check
 from smg_core.config.config import Config
 from smg_core.containers.work import ContainerWork
-from smg_core.errors import SmgError, WorkerError
 from smg_core.files.work import FileWork
 from smg_core.fleet.adapter_changes import AdapterChanges
 from smg_core.fleet.cache_losses import cache_losses
@@ -35,6 +34,7 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
+from smg_core.gateway.call_outcomes import CallOutcomes
 from smg_core.gateway.given import check_roles, given_settings, given_workers
 from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
@@ -56,12 +56,10 @@ from smg_core.models.onboarding import Onboarding, executor_of, loading_place
 from smg_core.models.policies import GivenPolicies, GivenPolicy, policies_of
 from smg_core.observability.policy_failures import PolicyFailures
 from smg_core.pipeline.flow.driver import loop_call_later
-from smg_core.pipeline.flow.steps import Chosen
 from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller
-from smg_core.routing.base import RequestEnded
 from smg_core.routing.decisions import Decisions
 from smg_core.routing.policies import Policies
 from smg_core.sealing.shared import shared_sealer
@@ -74,7 +72,7 @@ from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
-from smg_core.tools.opening import ToolFunctions, hosted_tools
+from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_tools
 from smg_core.vector_stores.work import VectorStoreWork
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -169,6 +167,7 @@ class Assembly:
         )
         self.apis = tuple(public_apis.ALL if apis is None else apis)
         self.services = self._services(settings, policies_of(settings.routing, policy, rng, policies), world, board)
+        self._calls = CallOutcomes(self.services)
         self.services.policies.check()
         self.services.plugins.give(middleware)
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
@@ -341,8 +340,8 @@ class Assembly:
             policies=services.policies,
             clock=services.clock,
             executor=running.executor,
-            on_outcome=self._on_outcome,
-            on_handover=self._on_handover,
+            on_outcome=self._calls.ended,
+            on_handover=self._calls.handed_over,
             call_later=services.call_later,
             served_as=services.live.served_as,
             shared_out=lambda request: live.choice.model(request),
@@ -353,13 +352,7 @@ class Assembly:
         )
         adopt_placement(services)
         adopt_objectives(services)
-        mark = shared_sealer(live.config.sealing, running.sealer).key_id
-        hosted = hosted_tools(
-            *(live.config.mcp, running.history, services.clock, self._media_of, services.functions, mark),
-            stores=None if _why_no_stores(live.config) else VectorStoreWork.of(services),
-            code=ContainerWork.of(services).code,
-        )
-        running.tools = await self._stack.enter_async_context(hosted)
+        running.tools = await self._stack.enter_async_context(self._hosted_tools())
         await self._stack.enter_async_context(guardrails_opened(services, self._guardrails))
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await begin_caching(services, self._stack)
@@ -377,6 +370,17 @@ class Assembly:
             await self._watching(),
             plugins=services.plugins,
             takes_work=lambda: not (services.admission.draining or services.life.retiring),
+        )
+
+    def _hosted_tools(self) -> AbstractAsyncContextManager[OpenTools]:
+        """The tools that run in the gateway."""
+        services = self.services
+        config, running = services.live.config, services.running
+        mark = shared_sealer(config.sealing, running.sealer).key_id
+        return hosted_tools(
+            *(config.mcp, running.history, services.clock, self._media_of, services.functions, mark),
+            stores=None if _why_no_stores(config) else VectorStoreWork.of(services),
+            code=ContainerWork.of(services).code,
         )
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:
@@ -400,7 +404,7 @@ class Assembly:
             services.observer,
             live.config.workers,
             call_later=services.call_later,
-            on_lost=self._on_lost,
+            on_lost=self._calls.lost,
             on_cache_lost=running.cache_losses.restarted,
             on_probed=running.onboarding.refresh_adapters,
             beside=running.cache_losses.listens,
@@ -421,7 +425,7 @@ class Assembly:
             onboarding=running.onboarding,
             policies=services.policies,
             check=self._reaching.check,
-            move=self._move_all,
+            move=self._calls.move,
             clock=services.clock,
             call_later=services.call_later,
             drain_s=lambda: live.config.workers.drain_s,
@@ -445,12 +449,6 @@ class Assembly:
         wake_on_demand(services, self._stack)
         running.cache_losses.listen()
 
-    def _move_all(self, worker: Worker) -> None:
-        """Have the calls of a worker go on with others, as far as these can take them."""
-        running = self.services.running
-        running.performers.streaming.move_all(worker)
-        running.performers.pooling.move(worker)
-
     async def _watching(self) -> Observer:
         """Who is told of calls of the history: the observer, and the tracer, whose spans are sent from now on."""
         services = self.services
@@ -463,35 +461,6 @@ class Assembly:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
         sockets."""
         return [*self._specs, *self._from_file]
-
-    def _on_lost(self, worker: Worker) -> None:
-        """Called each time that a worker does not answer a health check: its waiting requests are tried on other workers, as far
-        as these can take them."""
-        services = self.services
-        live, running = services.live, services.running
-        running.performers.streaming.move_waiting(worker, live.config.workers.probe_timeout_s)
-        running.performers.pooling.move(worker)
-
-    def _on_outcome(self, chosen: Chosen, error: SmgError | None, seconds: float, counts: bool) -> None:
-        """Called when a call of a worker has ended: tells the monitor, if it says something of the worker, and the policies of
-        the worker's models."""
-        services = self.services
-        running = services.running
-        worker = chosen.worker
-        rank = chosen.rank if worker.spec.rank is None else None
-        first = chosen.probe is None or (counts and chosen.probe.told())
-        if counts and (first or error is not None):
-            running.monitor.outcome(worker, error, services.clock.monotonic(), rank)
-        elif not counts:
-            chosen.give_back()
-        if services.policies.observers and worker.state != "gone":  # of one that is gone they have forgotten all
-            ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
-            services.policies.request_ended(ended, worker.models)
-
-    def _on_handover(self, start: Chosen, end: Chosen, error: SmgError | None, began: float) -> None:
-        """Called when it is known whether one worker got the cache of another one: tells the monitor."""
-        running = self.services.running
-        running.monitor.handover((start.worker, start.rank), (end.worker, end.rank), error, began)
 
     async def stop(self) -> None:
         """Close workers, threads and embedded engines. A server that still has requests drains first. From now on requests get
@@ -605,7 +574,7 @@ class Assembly:
         worker = running.roster.worker(name)
         running.monitor.signal(worker, "drain", "asked to drain")
         if move:
-            self._move_all(worker)
+            self._calls.move(worker)
         return worker
 
     async def remove_worker(self, name: str) -> None:

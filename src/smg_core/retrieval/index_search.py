@@ -19,7 +19,7 @@ from smg_core.retrieval.words import TOKENIZER, index_words, looked_for, match_o
 if TYPE_CHECKING:
     from smg_core.retrieval.vector_memory import VectorMemory
 
-__all__ = ["ChunkHit", "Query", "Ranked", "SearchedIndex", "packed"]
+__all__ = ["ChunkHit", "Query", "Ranked", "SearchedIndex", "vectors_as_bytes"]
 
 _BUDGET = 5000  # chunks whose words are weighed for one query
 _WORDS = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
@@ -66,7 +66,7 @@ class Ranked:
     vectors: list[tuple[int, float]]
 
 
-def packed(vectors: Sequence[Sequence[float]]) -> bytes:
+def vectors_as_bytes(vectors: Sequence[Sequence[float]]) -> bytes:
     """The bytes of vectors, as an index takes them."""
     from smg_core.retrieval.nearest import pack_vectors
 

@@ -35,7 +35,7 @@ GATEWAY_START_S = 120.0
 GATEWAY_EXTRA_S = 10.0
 """Seconds that the gateway has beside `server.drain_s` and `server.notice_s` to end."""
 
-Tell = Callable[[str, str], None]
+TellLine = Callable[[str, str], None]
 _Probe = Callable[[], Awaitable[bool]]
 
 
@@ -57,7 +57,7 @@ class _Kept:
 class Supervised:
     """All programs of a plan. `gateway` are the words that start the gateway; `tell` is called with a name and a line."""
 
-    def __init__(self, plan: UpPlan, gateway: Sequence[str], tell: Tell) -> None:
+    def __init__(self, plan: UpPlan, gateway: Sequence[str], tell: TellLine) -> None:
         self._plan, self._tell = plan, tell
         self._leaving, self._killing = asyncio.Event(), asyncio.Event()
         self._kept = {each.name: self._engine(each) for each in plan.engines}

@@ -21,7 +21,7 @@ from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.request import Caller
 from smg_core.retrieval.chunking import Chunker, TextChunk
 from smg_core.retrieval.index import IndexFile, IndexFull, VectorsDiffer
-from smg_core.retrieval.index_search import packed
+from smg_core.retrieval.index_search import vectors_as_bytes
 from smg_core.retrieval.indexes import Indexes
 from smg_core.retrieval.searching import StoreUnknown
 from smg_core.serving.services import Services
@@ -202,7 +202,7 @@ class IndexRun:
             if store.model:
                 texts = [each.text for each in some]
                 found = await self._rooms.embedding.vectors(caller, store.model, texts, "document")
-                vectors = await self._rooms.indexes.work(lambda found=found: packed(found))  # type: ignore[misc]
+                vectors = await self._rooms.indexes.work(lambda found=found: vectors_as_bytes(found))  # type: ignore[misc]
             await self._written(store, lambda index, some=some, vectors=vectors: index.add(number, some, vectors, most))  # type: ignore[misc]
 
     async def _written(self, store: KeptStore, write: Callable[[IndexFile], T]) -> T:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from smg_core.retrieval.chunking import AUTO_CHUNKING, Chunker
 from smg_core.retrieval.fusion import DEPTH, fused
-from smg_core.retrieval.index_search import Query, SearchedIndex, packed
+from smg_core.retrieval.index_search import Query, SearchedIndex, vectors_as_bytes
 from smg_core.retrieval.nearest import unpack_vectors
 
 __all__ = ["FIRST", "KINDS", "recalls", "table"]
@@ -30,7 +30,7 @@ def recalls(folder: Path) -> dict[str, float]:
                 chunks.append(chunk)
                 owners.append(place)
         number = index.begin("all", "all")
-        index.add(number, chunks, packed([vectors[each] for each in owners]), len(chunks))
+        index.add(number, chunks, vectors_as_bytes([vectors[each] for each in owners]), len(chunks))
         index.finish(number, "all", {})
         names = list(passages)
         asked = [(question, name) for name, some in questions.items() for question in some]

@@ -14,7 +14,7 @@ from tests.tiers import examples
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import Comparison
 from smg_core.retrieval.index import IndexFailed, IndexFull, VectorsDiffer
-from smg_core.retrieval.index_search import Query, SearchedIndex, packed
+from smg_core.retrieval.index_search import Query, SearchedIndex, vectors_as_bytes
 from smg_core.retrieval.nearest import best_of, pack_vectors, similarities, unit_vector, unpack_vectors
 
 MANY = 1 << 30
@@ -32,7 +32,7 @@ def put(
 ) -> None:
     number = index.begin(key, f"{key}.txt")
     chunks = [TextChunk(text, place, place + len(text)) for place, text in enumerate(texts)]
-    index.add(number, chunks, None if vectors is None else packed(vectors), MANY)
+    index.add(number, chunks, None if vectors is None else vectors_as_bytes(vectors), MANY)
     index.finish(number, key, attributes)
 
 
@@ -62,7 +62,7 @@ def test_words_are_found_whatever_their_ending_and_operators_are_words(index: Se
 
 def test_a_file_is_found_once_it_is_whole_and_not_any_more_when_it_is_taken_out(index: SearchedIndex) -> None:
     number = index.begin("a", "a.txt")
-    index.add(number, [TextChunk("lamp", 0, 4)], packed([[1.0, 0.0]]), MANY)
+    index.add(number, [TextChunk("lamp", 0, 4)], vectors_as_bytes([[1.0, 0.0]]), MANY)
     assert words(index, "lamp") == near(index, [1.0, 0.0]) == []
     index.finish(number, "a", {})
     assert words(index, "lamp") == near(index, [1.0, 0.0]) == ["lamp"]

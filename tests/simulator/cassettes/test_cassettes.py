@@ -15,6 +15,7 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.conftest import eventually, over_http
+from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import Config, ModelConfig
@@ -49,7 +50,7 @@ async def recording(url: str, out: Path, *, secret: bytes | None = None, most: i
 async def asked(url: str) -> list[httpx.Response]:
     """The same of every API, whole and streamed, with a key."""
     headers = {"authorization": f"Bearer {KEY}", "cookie": f"session={KEY}", "x-api-key": KEY}
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
         bodies: list[tuple[str, dict[str, Any]]] = [
             ("/v1/chat/completions", QUESTION),
             ("/v1/chat/completions", {**QUESTION, "stream": True, "tools": [TOOL]}),
@@ -90,7 +91,11 @@ async def test_another_parser_shows_what_it_changes(tmp_path: Path, capsys: pyte
     out = tmp_path / "cassette.jsonl"
     engine = SimulatorConfig(rules=(Rule((), CALL),))
     body = {**QUESTION, "max_tokens": 100, "tools": [TOOL]}
-    async with over_http(engine) as house, recording(house.url, out) as url, httpx.AsyncClient(timeout=60) as client:
+    async with (
+        over_http(engine) as house,
+        recording(house.url, out) as url,
+        httpx.AsyncClient(timeout=PATIENCE) as client,
+    ):
         answer = await client.post(f"{url}/v1/chat/completions", json=body)
     async with over_http(engine, config=Config(model=ModelConfig(parser="mistral"))) as other:
         status = await asyncio.to_thread(main, ["replay", str(out), other.url])
