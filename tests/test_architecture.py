@@ -204,7 +204,7 @@ LONGEST_FUNCTION = 60
 MOST_MODULES = 25
 LONGEST_MODULE = 600
 LONG_TABLES = {"errors": 700}
-"""Modules that may be longer, since they are one table in which things are looked up: `errors` has all errors, with their words."""
+"""Modules that may be longer, since they are one table to look things up in: `errors` has all errors, with their words."""
 
 
 # ----------------------------------------------------------------------------------------------------- reading the house
