@@ -8,7 +8,8 @@ it starts, before the command runs.
 import json
 import os
 import sys
-from collections.abc import Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ import attrs
 from smg_core.config.config import Config, describe_arguments
 from smg_core.settings import from_text
 
-__all__ = ["given", "set_defaults", "taken"]
+__all__ = ["defaults", "given", "set_defaults", "taken"]
 
 VARIABLE = "TEST_ARGUMENTS"
 """What hands the values on to further processes, as JSON."""
@@ -32,6 +33,17 @@ def set_defaults(values: Mapping[str, Any]) -> None:
         found = dict(zip(names, made.__init__.__defaults__, strict=True))
         found[name] = value
         made.__init__.__defaults__ = tuple(found.values())
+
+
+@contextmanager
+def defaults(values: Mapping[str, Any]) -> Iterator[None]:
+    """Records of settings that code makes have these values by default while this lasts; the keys are paths."""
+    own = {each.path: each.default for each in describe_arguments() if each.path in values}
+    set_defaults(values)
+    try:
+        yield
+    finally:
+        set_defaults(own)
 
 
 def taken(arguments: MutableSequence[str], environ: MutableMapping[str, str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from smg_core.config.config import describe
+from smg_core.config.config import describe, describe_arguments
 
 BENCH = Path(__file__).parent.parent / "bench"
 MODULES = (
@@ -50,7 +50,7 @@ def test_rows_that_are_missing_or_other_are_found(security: ModuleType) -> None:
 
 
 def test_every_bound_that_is_named_is_a_setting(security: ModuleType) -> None:
-    known = {setting.path for setting in describe()}
+    known = {each.path for each in (*describe(), *describe_arguments())}
     named = {name for attack in security.ATTACKS for name in re.findall(r"`([a-z_]+\.[a-z_0-9]+)`", attack.bound)}
 
     assert named

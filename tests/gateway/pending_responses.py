@@ -20,6 +20,7 @@ from smg_core.history.store.base import AppendEvents, PutResponse, StoredEvent
 from smg_core.http.settings import ResponsesConfig
 from smg_core.stored.bells import News
 from smg_core.testing import FakeClock
+from smg_core.tools.opening import OpenTools
 from smg_core.wire.base import Incoming
 
 ID, TENANT, PRINCIPAL = "resp_1", "acme", "key_1"
@@ -51,7 +52,7 @@ class Waiting:
     def __init__(self, history: Any, clock: FakeClock, settings: ResponsesConfig) -> None:
         self.clock, self.settings = clock, settings
         self.gateway = Gateway(config=Config(responses=settings), clock=clock)
-        self.gateway.services.running.history = history
+        self.gateway.services.running.history, self.gateway.services.running.tools = history, OpenTools()
         memory = ResponseMemory(self.gateway.services)
         row = responses_api(clock.time, memory, memory.seal)
         self.api: BackgroundApi[ResponsesRequest] = background_responses(row, memory, clock.time, memory.seal)

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from tests.bounded import defaults
 from tests.gateway.conftest import CHAT, body, eventually, over_http
 from tests.gateway.test_admin import KEYS, opened, table
 from tests.shared import PATIENCE
@@ -129,12 +130,13 @@ async def test_settings_that_have_not_changed_need_no_restart_and_have_their_sou
 
 async def test_more_workers_than_there_is_room_for_change_nothing(tmp_path: Path) -> None:
     room = BASE + "discovery: {file_interval_s: 0}\n"
-    async with from_file(tmp_path, room + "workers: {most: 3}\n") as here:
-        before = [worker.name for worker in here.gateway.registry]
-        listed = tmp_path / "workers.json"
-        listed.write_text(json.dumps([{"url": f"grpc://127.0.0.1:{port}"} for port in (1, 2, 3)]))
-        told = await here.reload(room + f"workers: {{most: 3, file: {listed}}}\nlimits: {{n: 2}}\n")
-        after = [worker.name for worker in here.gateway.registry]
+    with defaults({"workers.most": 3}):
+        async with from_file(tmp_path, room) as here:
+            before = [worker.name for worker in here.gateway.registry]
+            listed = tmp_path / "workers.json"
+            listed.write_text(json.dumps([{"url": f"grpc://127.0.0.1:{port}"} for port in (1, 2, 3)]))
+            told = await here.reload(room + f"workers: {{file: {listed}}}\nlimits: {{n: 2}}\n")
+            after = [worker.name for worker in here.gateway.registry]
 
     assert told.status_code == 400, told.text
     assert "workers.most" in told.json()["error"]["message"]

@@ -94,6 +94,9 @@ NO_LISTS = {
     *(f"/{version}/files/{{id}}:download" for version in ("v1", "v1beta", "v1alpha")),
     "/v1/messages/batches/{id}/results",
     "/v1/usage",
+    *("/v1/containers", "/v1/containers/{id}/files", "/v1/containers/{id}/files/{file_id}/content"),
+    *("/v1/vector_stores", "/v1/vector_stores/{id}/files", "/v1/vector_stores/{id}/files/{file_id}/content"),
+    "/v1/vector_stores/{id}/file_batches/{batch_id}/files",
 }
 """What no client decides the length of, has a hundred things at most, is sent piece by piece, or read by a thread in pages."""
 

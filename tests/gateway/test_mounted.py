@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from tests.gateway.conftest import CHAT, body
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.auth.settings import AuthConfig
 from smg_core.http.settings import ServerConfig
 from smg_simulator.engine.engine import SimulatorConfig
 
@@ -39,11 +41,11 @@ async def test_first_requests_wait_for_the_start_and_for_a_worker(framework: Any
     assert [answer.status_code for answer in answers] == [200] * 8
 
 
-@pytest.mark.parametrize("wrong", ["127.0.0.1:50160", "ftp://gpu-0"])
 async def test_a_start_that_fails_is_an_error_in_the_envelope_with_its_cause_in_the_log(
-    wrong: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gateway = Gateway([wrong])
+    wrong = str(tmp_path / "no-such-keys")
+    gateway = Gateway(["grpc://gpu-0:50051"], config=Config(auth=AuthConfig(keys_file=wrong)))
     with caplog.at_level(logging.CRITICAL):
         async with client(gateway) as http:
             answers = [await http.post(CHAT, json=body()) for _ in range(3)]
@@ -54,14 +56,18 @@ async def test_a_start_that_fails_is_an_error_in_the_envelope_with_its_cause_in_
     assert [record.message for record in caplog.records if wrong in record.message] == [caplog.records[0].message]
 
 
-async def test_a_start_that_failed_is_tried_again() -> None:
+async def test_a_start_that_failed_is_tried_again(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
     engine = Gateway.simulated()
-    gateway = Gateway(["grpc://gpu-0"])
-    async with engine, client(gateway) as http:
-        refused = await http.post(CHAT, json=body())
-        gateway._specs = [each.spec for each in engine.registry]
-        answered = await http.post(CHAT, json=body())
-        await gateway.stop()
+    async with engine:
+        gateway = Gateway([each.spec for each in engine.registry], config=Config(auth=AuthConfig(keys_file=str(keys))))
+        async with client(gateway) as http:
+            refused = await http.post(CHAT, json=body())
+            keys.write_text("sk-own-0123456789abcdef tenant=acme")
+            keys.chmod(0o600)
+            own = {"authorization": "Bearer sk-own-0123456789abcdef"}
+            answered = await http.post(CHAT, json=body(), headers=own)
+            await gateway.stop()
 
     assert (refused.status_code, answered.status_code) == (500, 200)
 

@@ -43,6 +43,8 @@ BY_THE_SAME_ROAD = {
     "speech": "chat",
     "transcriptions": "chat",
     "translations": "chat",
+    "moderations": "POOLED",
+    "vector_stores": "POOLED",
 }
 """What asks engines as another one does: through the same Select step, or the same pooled work."""
 ASK_NO_ENGINE = {"tokenize"}

@@ -13,6 +13,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import PurePath
 from typing import Any
 
@@ -223,12 +224,18 @@ def describe_arguments() -> tuple[Setting, ...]:
 
 def in_python_alone(name: str) -> str | None:
     """What to say where `name` is the path, the flag or the variable of a field that only Python sets; None for another name."""
-    for each in describe_arguments():
-        if name in (each.path, each.flag, each.env):
-            section, field = each.path.split(".")
-            record = type(getattr(Config(), section)).__name__
-            return f"no setting; in Python it is an argument, smg_core.config.{record}({field}=...)"
-    return None
+    path = _named_arguments().get(name)
+    if path is None:
+        return None
+    section, field = path.split(".")
+    record = type(getattr(Config(), section)).__name__
+    return f"no setting; in Python it is an argument, smg_core.config.{record}({field}=...)"
+
+
+@cache
+def _named_arguments() -> Mapping[str, str]:
+    """The paths of fields that only Python sets, by path, by flag and by variable."""
+    return {name: each.path for each in describe_arguments() for name in (each.path, each.flag, each.env)}
 
 
 # ------------------------------------------------------------------------------------------------------- the sources

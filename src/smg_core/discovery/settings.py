@@ -35,7 +35,7 @@ class DiscoveryConfig:
     most: int = bound(
         1024, "Most workers that one source may name; one that names more is not believed.", at_least=1, at_most=1 << 20
     )
-    file_interval_s: float = bound(
+    file_interval_s: float = option(
         1.0,
         "Seconds between two looks at the file of workers; 0 reads it at the start alone.",
         at_least=0,

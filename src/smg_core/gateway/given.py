@@ -49,7 +49,7 @@ def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: boo
     said = isinstance(observability, Mapping) and "fault_words" in observability
     if said or not (on_trial or "ipykernel" in sys.modules or "PYTEST_VERSION" in os.environ):
         return config
-    return attrs.evolve(config, observability=attrs.evolve(config.observability, fault_words=True))
+    return attrs.evolve(config, observability=attrs.evolve(config.observability, author_words=True))
 
 
 def check_roles(**given: object) -> None:

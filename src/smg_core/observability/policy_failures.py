@@ -27,7 +27,7 @@ class PolicyFailures:
     def __init__(self, clock: Clock, observer: Observer, settings: ObservabilityConfig = _DEFAULTS) -> None:
         self._clock = clock
         self._observer = observer
-        self._words = settings.fault_words
+        self._words = settings.fault_words or settings.author_words
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
     def note(self, policy: str, call: str, error: BaseException) -> None:

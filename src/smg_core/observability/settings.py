@@ -43,6 +43,10 @@ class ObservabilityConfig:
         False,
         "Write what engines, stores and exceptions say as they say it: it may repeat what a client sent.",
     )
+    author_words: bool = bound(
+        False,
+        "Write what exceptions of policies and plugins say, for their author: on in simulated gateways, notebooks and tests.",
+    )
     access_flush_s: float = bound(
         0.1,
         "Seconds for which lines of the access log are gathered, to be written together; a killed process loses them.",

@@ -89,8 +89,8 @@ NEEDS_RESTART: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "files", "mcp"),
-            *("observability", "discovery", "channel", "audit", "traces", "middleware", "vector_stores"),
-            "guardrails",
+            *("observability", "discovery", "audit", "traces", "middleware", "vector_stores"),
+            *("guardrails", "containers"),
         ),
         _ONCE,
     ),

@@ -100,7 +100,7 @@ class Plugins:
         self.roles = Roles((), permissions)
         self._auth, self._permissions = config.auth, permissions
         self._config, self._settle_s = config.middleware, config.channel.publish_s
-        self._words = config.observability.fault_words
+        self._words = config.observability.fault_words or config.observability.author_words
         self._given: tuple[Entry, ...] = ()
         self._channel, self._clock, self._call_later, self._observer = channel, clock, call_later, observer
         self._repeats = Repeats(config.observability.repeat_s, config.observability.repeats)

@@ -72,12 +72,12 @@ async def test_settings_and_security_are_part_of_it(tmp_path: Path) -> None:
     key = tmp_path / "keys"
     key.write_text("")
     key.chmod(0o644)
-    sections = {"auth": {"keys_file": str(key)}, "mesh": {"kind": "gossip", "dead_s": 1.0, "suspect_s": 2.0}}
+    sections = {"auth": {"keys_file": str(key)}, "model": {"parser": "no-such"}}
 
     all_of_it = await found(sections, "tls.key: there is no file x")
 
     assert "tls.key: there is no file x -> change the setting tls.key" in said(all_of_it, "configuration", "FAIL")
-    assert "mesh.dead_s: it is longer than mesh.suspect_s" in said(all_of_it, "configuration", "FAIL")
+    assert "model.parser: no parser family is called" in said(all_of_it, "configuration", "FAIL")
     assert "auth.keys_file: the file has mode 0644" in said(all_of_it, "security", "FAIL")
 
 

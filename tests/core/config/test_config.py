@@ -16,7 +16,7 @@ from smg_core.settings import ConfigError, Setting, complaint, shape_of
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
 
-MOST_SETTINGS = 280
+MOST_SETTINGS = 281
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:

@@ -165,5 +165,5 @@ async def test_settings_that_keep_texts_out_of_the_log_do_so_in_a_simulated_gate
 def test_outside_of_notebooks_and_tests_texts_stay_out_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_VERSION")
 
-    assert not Gateway().config.observability.fault_words
-    assert Gateway.simulated().config.observability.fault_words
+    assert not Gateway().config.observability.author_words
+    assert Gateway.simulated().config.observability.author_words

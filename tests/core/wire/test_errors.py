@@ -9,6 +9,7 @@ from smg_core import errors
 from smg_core.wire.errors import anthropic_error, anthropic_text, error_headers, gemini_error, gemini_text, openai_error
 
 SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",), errors.SealBroken: ("tampered",)}
+SPECIAL |= {errors.GuardrailBlocked: ("words", "input")}
 SPECIAL |= {errors.StoreFailed: ("full", "disk"), errors.InputTooLong: (10, 5)}
 NAMED = {errors.InputTooLong: {"param": "input"}}
 TEXTS = {openai_error: lambda error: error.message, anthropic_error: anthropic_text, gemini_error: gemini_text}

@@ -63,6 +63,9 @@ _read_refusable = attrgetter(
     "stream_options",
 )
 _NOTHING_REFUSABLE = _read_refusable(ChatBody(model="", messages=[]))
+_read_tools = attrgetter("tools", "functions", "web_search_options")
+_NONE_READ = _read_tools(ChatBody(model="", messages=[]))
+_NO_TOOLS: tuple[tuple[Tool, ...], tuple[str, ...]] = ((), ())
 
 
 class ChatRequest(Struct, frozen=True):
@@ -105,7 +108,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
-    tools, left = _tools(wire, incoming)
+    tools, left = _NO_TOOLS if _read_tools(wire) == _NONE_READ else _tools(wire, incoming)
     conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     if continues and wire.add_generation_prompt:
@@ -153,7 +156,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         counts=counts,
         hides_ids=counts and not wire.return_token_ids,
         not_offered=left,
-        cites=any(isinstance(tool, HostedTool) and bool(tool.config.get("built_in")) for tool in tools),
+        cites=bool(tools) and any(isinstance(tool, HostedTool) and bool(tool.config.get("built_in")) for tool in tools),
     )
 
 
@@ -196,7 +199,7 @@ def _names(wire: ChatBody, *, counts: bool) -> Mapping[str, str]:
 def _messages(
     wire: ChatBody, limits: LimitsConfig, tools: tuple[Tool, ...], hosted: frozenset[str]
 ) -> MessagesWithCalls:
-    if not hosted or not has_calls(wire.messages):
+    if "mcp" not in hosted or not has_calls(wire.messages):
         return MessagesWithCalls(read_messages(wire.messages, limits))
     labels = frozenset([str(tool.config["label"]) for tool in tools if isinstance(tool, HostedTool)])
     return read_with_calls(wire.messages, limits, labels)

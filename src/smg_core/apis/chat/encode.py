@@ -369,9 +369,9 @@ class _Choice:
 
     __slots__ = ("calls", "cited", "finished", "hosted", "ids", "logprobs", "opaque", "reasoning", "refusal", "text")
 
-    def __init__(self, hosted: HostedCalls) -> None:
+    def __init__(self, hosted: HostedCalls, cited: Cited | None) -> None:
         self.hosted = hosted
-        self.cited = Cited()
+        self.cited = cited
         self.text: list[str] = []
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
@@ -383,8 +383,7 @@ class _Choice:
 
     def fork(self) -> "_Choice":
         """An independent copy."""
-        other = _Choice(self.hosted.fork())
-        other.cited = self.cited.fork()
+        other = _Choice(self.hosted.fork(), None if self.cited is None else self.cited.fork())
         other.ids = self.ids[:]
         other.text, other.refusal, other.reasoning = self.text.copy(), self.refusal.copy(), self.reasoning.copy()
         other.logprobs, other.opaque, other.finished = self.logprobs.copy(), self.opaque.copy(), self.finished
@@ -406,9 +405,9 @@ class _Choice:
                 self.calls[event.call][1].append(event.arguments)
             case HostedStart() | HostedEnd():
                 self.hosted.take(event)
-            case TextEnd():
+            case TextEnd() if self.cited is not None:
                 self.cited.text_end(sum(map(len, self.text)))
-            case Annotation():
+            case Annotation() if self.cited is not None:
                 self.cited.cite(event)
             case OpaqueBlock():
                 self.opaque.append(event)
@@ -431,8 +430,9 @@ class ChatWholeEncoder:
         self._request = request
         self._reasoning_field = reasoning_field
         self._head = _head(request, created, response_id, system_fingerprint)
+        cites, most = request.cites, request.generation.sampling.n
         self._choices: dict[int, _Choice] = {
-            index: _Choice(HostedCalls(response_id)) for index in range(request.generation.sampling.n)
+            index: _Choice(HostedCalls(response_id), Cited() if cites else None) for index in range(most)
         }
         self._prompt_ids: tuple[int, ...] = ()
         self._usage: Usage | None = None
@@ -525,7 +525,7 @@ class ChatWholeEncoder:
         }
         if reasoning:
             message[self._reasoning_field] = reasoning
-        if self._request.cites:
+        if choice.cited is not None:
             message["annotations"] = choice.cited.made
         if choice.opaque:
             message["opaque_blocks"] = [opaque_object(block) for block in choice.opaque]

@@ -259,7 +259,7 @@ class HostedBlocks:
     def usage(self) -> JsonObject:
         """The field of the answer's usage that counts calls of server tools; nothing where there were none."""
         web = ("web_search", "web_fetch")
-        if not any(kind in self._used for kind in web):
+        if not self._used or self._used.keys().isdisjoint(web):
             return {}
         counts: JsonObject = {f"{kind}_requests": self._used.get(kind, 0) for kind in web}
         return {"server_tool_use": counts}

@@ -178,7 +178,8 @@ def _decoded(
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
     needed = talk.called if body.tool_choice is None else talk.called | {body.tool_choice.name or ""}
-    container = container_id(getattr(body, "container", None))
+    named = getattr(body, "container", None)
+    container = "" if named is None else container_id(named)
     offered = with_servers(
         read_tools(body.tools, talk.referred, needed, limits, len(incoming.body), incoming.hosted, container), servers
     )

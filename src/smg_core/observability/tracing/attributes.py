@@ -71,6 +71,8 @@ ATTRIBUTES: Mapping[str, str] = {
     "smg.choice": "Index of the choice",
     "smg.client_request_id": "The client's own id of the request",
     "smg.delay": "Seconds after which an answer was late",
+    "smg.guardrail.outcome": "`passed`, `masked`, `blocked` or `failed`",
+    "smg.guardrail.place": "What the guardrail was shown: `input`, `output` or `arguments`",
     "smg.inexact": "Why the rest may differ from what the first engine would have said",
     "smg.media.count": "How many media",
     "smg.mended": "Whether the text was mended",

@@ -71,7 +71,9 @@ class EngineCall:
         # Of a stop string that began at another engine it does not see the beginning.
         told_stops = step.chosen.worker.facts.stop_strings and not within_budget and step.continues is None
         self.citing: Citing | None = None
-        receiver = self._receiver(step, run)
+        straight = step.ends and step.shown and not (step.hosted or step.prompted.request.sources)
+        straight = straight and self.transcript is None and run.trace.content is None
+        receiver = run.answer if straight else self._receiver(step, run)
 
         def on_first() -> None:
             if not self._fit.request.stream:

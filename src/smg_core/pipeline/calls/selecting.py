@@ -386,7 +386,10 @@ class Selecting:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
-        rank, probe = self._rank_asked(worker, pick, now)
+        tripped = self._registry.breakers.tripped or self._registry.breakers.ranks_tripped
+        rank, probe = self._rank_asked(worker, pick, now) if tripped else (worker.spec.rank, None)
+        if rank is None and not tripped:
+            rank = pick.rank
         if step.told:
             how_placed = f"{how_placed}; {step.told}" if how_placed else step.told
         if self.adapters is not None and prompted.model.adapter:
