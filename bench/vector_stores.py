@@ -73,7 +73,7 @@ def search(path: Path, dimensions: int, rounds: int = 12) -> None:
         wall, work = [], []
         for count in range(rounds):
             for text in QUERIES:
-                query = Query(text, numbers.standard_normal(dimensions) if with_vector else None)
+                query = Query(text, numbers.standard_normal(dimensions).tolist() if with_vector else None)
                 began, worked = time.perf_counter(), time.process_time()
                 (found,) = index.search([query], None, 100)
                 index.hits([id for id, _ in (found.words + found.vectors)[:10]])

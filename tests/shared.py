@@ -115,9 +115,7 @@ PATIENT_ENVIRONMENT = {f"SMG_{each.replace('.', '_').upper()}": f"{patience_of(e
 def set_patience(patient: bool) -> None:
     """From now on the settings of `PATIENT` are `PATIENCE` by default, or what the product has, in configurations that code
     makes."""
-    own = {
-        f"{each.name}.{field.name}": field.default for each in attrs.fields(Config) for field in attrs.fields(each.type)
-    }
+    own = {each: attrs.fields_dict(_room(each.partition(".")[0]))[each.partition(".")[2]].default for each in PATIENT}
     set_defaults({each: patience_of(each) if patient else own[each] for each in PATIENT})
 
 

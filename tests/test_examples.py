@@ -70,7 +70,7 @@ def test_a_token_of_the_issuer_opens_what_is_its_tenants() -> None:
 def test_the_fleet_serves_every_kind_of_request_and_stays_readable() -> None:
     assert len((EXAMPLES / "fleet" / "fleet.py").read_text().splitlines()) <= 120
 
-    lines = run_with("fleet/fleet.py", "--simulated").splitlines()
+    lines = run_with("fleet/fleet_gateway.py", "--simulated").splitlines()
 
     assert lines[0] == "models: gpt-oss-120b qwen2.5-vl-72b qwen3-32b"
     assert lines[1] == "a stranger gets 401"

@@ -1,8 +1,8 @@
 """A fleet of H100s behind one gateway, assembled from the packages: vLLM and SGLang, mixed and as prefill and decode pools.
 
     pip install uvicorn mcp-server-time "smg-sdk[vision,mcp,plugins]"
-    python examples/fleet/fleet.py --simulated    # here, without a GPU: asks one question of each kind, and ends
-    python examples/fleet/fleet.py                # before the engines that fleet.yaml starts; serves on port 8000
+    python examples/fleet/fleet_gateway.py --simulated    # here, without a GPU: asks one question of each kind, and ends
+    python examples/fleet/fleet_gateway.py                # before the engines that fleet.yaml starts; serves on port 8000
 
 `fleet.yaml` is the same as one file: `smg-gateway up examples/fleet/fleet.yaml`. docs/fleet.md has the flags of engines by model.
 """
