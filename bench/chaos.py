@@ -97,7 +97,10 @@ async def started(
 ) -> "asyncio.subprocess.Process":
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
     return await asyncio.create_subprocess_exec(
-        *(*prefix, sys.executable, "-m", "smg_core", *command), env=environment, stdout=subprocess.DEVNULL, stderr=log
+        *(*prefix, sys.executable, "-m", "tests.bounded", *command),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
     )
 
 

@@ -27,7 +27,8 @@ class CitableSource(Struct, frozen=True):
     `title` its name, `text` what it says.
 
     `age` is how old a page says that it is. Of a part of a file `score` says how well it fits, `attributes` are the file's,
-    `store` is where it was found. Of a client's text `place` is which of its results it is of and which part of that."""
+    `store` is where it was found. Of a client's text
+    `result` is which of its results it is of, `part` which part of that."""
 
     kind: Literal["url", "page", "file", "result"]
     id: str
@@ -37,7 +38,8 @@ class CitableSource(Struct, frozen=True):
     score: float | None = None
     attributes: Mapping[str, str | float | bool] | None = None
     store: str = ""
-    place: tuple[int, int] = (0, 0)
+    result: int = 0
+    part: int = 0
 
     @property
     def quote(self) -> str:

@@ -162,6 +162,10 @@ def test_the_vocabulary_is_of_plain_lower_case_words() -> None:
 # --------------------------------------------------------------------------------------------------- every error of the house
 
 OURS: dict[str, tuple[str, ...]] = {
+    "a folder of the settings, or a name and a reason that have nobody's words": (
+        "containers/interpreter/running.py: folder",
+        *("guardrails/asking.py: rail.name", "guardrails/asking.py: fault.reason"),
+    ),
     "an address of the settings": (
         *("engines/grpc/grpcio.py: self.target", "engines/grpc/grpcio.py: str(self.target)"),
         *("engines/grpc/grpcio.py: str(self._transport.target)", "engines/grpc/h2/transport.py: self._target"),

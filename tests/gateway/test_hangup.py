@@ -118,14 +118,14 @@ async def test_new_processes_have_the_settings_of_the_file_as_it_is_then(tmp_pat
         served.process.send_signal(signal.SIGHUP)
         await eventually(lambda: served.told("the settings stay as they were"), PATIENCE)
         still = await bound()
-        file.write_text("limits:\n  n: 5\nserver:\n  keep_alive_s: 77\n")
+        file.write_text("limits:\n  n: 5\nserver:\n  host: localhost\n")
         await hang_up(served)
         after = {await bound() for _ in range(8)}
 
     assert "3" in before
     assert still == before
     assert {"5" in each for each in after} == {True}
-    assert len(served.told("server.keep_alive_s")) == 1
+    assert len(served.told("server.host")) == 1
 
 
 async def test_settings_with_which_no_process_can_start_leave_the_processes_as_they_are(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_a_process_without_a_supervisor_reads_its_settings_again_and_tells
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         async with serving(QUICK, "--config", str(file), env=env) as served:
             started = await heard(1)
-            file.write_text("limits:\n  n: 5\nserver:\n  keep_alive_s: 77\n")
+            file.write_text("limits:\n  n: 5\nserver:\n  host: localhost\n")
             served.process.send_signal(signal.SIGHUP)
             reloaded = await heard(2)
             after = await bound_of(served)
@@ -204,7 +204,7 @@ async def test_a_process_without_a_supervisor_reads_its_settings_again_and_tells
     )
     assert "5" in after
     assert still == after
-    assert served.told("server.keep_alive_s")
+    assert served.told("server.host")
     assert len(served.told("the settings stay as they were")) == 1
 
 

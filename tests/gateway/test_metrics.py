@@ -44,6 +44,7 @@ from smg_core.admin.settings import AdminConfig
 from smg_core.auth.settings import AuthConfig
 from smg_core.clock import SystemClock
 from smg_core.fleet_moments import SourceChanged, SourceSampled
+from smg_core.guardrails import GuardQuestion, Guardrail
 from smg_core.hooks import Moment, Observers, PluginActed, PluginChanged, PluginCounted, RequestStarted, Shadowed
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.limits.store import StoreCounters
@@ -57,7 +58,9 @@ from smg_core.observability.metrics.table import METRICS
 from smg_core.observability.settings import MetricsConfig, TracesConfig
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.processes.serve import _local_array
+from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
+from smg_core.routing.settings import RoutingConfig
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
 from smg_core.server.second_listener import served_beside
@@ -115,7 +118,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
     moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder), *await two_for_one()]
     moments.append(await two_that_are_one(folder))
     moments += [*await plugins_that_act(folder), *await lost_engines(), *await lost_stores(folder)]
-    moments += [*await one_that_waits_its_turn(), *await told_otherwise()]
+    moments += [*await one_that_waits_its_turn(), *await told_otherwise(), *await kept_guarded_and_predicted()]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -129,6 +132,24 @@ async def one_that_waits_its_turn() -> list[Moment]:
     async with in_process(config=one_at_a_time()) as house:
         answers = await asyncio.gather(house.chat(), house.chat())
         assert [each.status_code for each in answers] == [200, 200]
+        return list(house.observer.moments)
+
+
+async def kept_guarded_and_predicted() -> list[Moment]:
+    """The moments of requests that a guardrail sees, whose times are predicted, and of one that gets a kept answer."""
+
+    async def passes(question: GuardQuestion) -> None:
+        return None
+
+    config = Config(response_cache=ResponseCacheConfig(kept_s=60), routing=RoutingConfig(objectives="say"))
+    soon = {"x-slo-ttft-ms": "60000", "x-slo-tpot-ms": "60000"}
+    async with in_process(PACED, config=config, guardrails=[Guardrail("words", passes)]) as house:
+        for number in range(
+            12
+        ):  # nothing is predicted before some were seen, and the last is answered from what is kept
+            asking = body(str(min(number, 10)), temperature=0, max_tokens=5, stream=True)
+            assert (await house.http.post(CHAT, json=asking, headers=soon)).status_code == 200
+        await settled(house)
         return list(house.observer.moments)
 
 

@@ -160,8 +160,8 @@ def answered_as_described(document: dict[str, Any], operation: dict[str, Any], a
 async def test_get_routes_answer_as_described(house: House, document: dict[str, Any]) -> None:
     for method, path, operation in operations(document).values():
         if (
-            method == "GET" and "{id}" not in path and path != "/mcp"
-        ):  # a stream of a session, which test_mcp_server.py has
+            method == "GET" and "{id}" not in path and path not in ("/mcp", "/v1/containers")
+        ):  # a stream of a session, which test_mcp_server.py has, and what is off
             answer = await house.http.get(path.format_map(PLACES))
             assert answer.status_code == 200, path
             if answer.headers["content-type"] == "application/json":

@@ -17,6 +17,7 @@ from smg_core.errors import NotFound, ToolServerFailed
 from smg_core.files.work import FileRooms, FileWork
 from smg_core.http.endpoint import Handler
 from smg_core.http.exchange import Exchange
+from smg_core.outside_words import in_log
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
@@ -74,7 +75,8 @@ class ContainerWork:
         try:
             rooms = await self.rooms()
         except ToolServerFailed as error:
-            log.warning("no code is run here: %s", error.detail)
+            why = in_log(error.detail, error.said)
+            log.warning("no code is run here: %s", why)
             return
         await rooms.containers.sweep()
 
@@ -96,7 +98,7 @@ class ContainerWork:
             try:
                 component = await asyncio.to_thread(_load, folder)
             except (ConfigError, ModuleNotFoundError) as error:
-                raise ToolServerFailed("Code cannot be run here.", detail=str(error)) from error
+                raise ToolServerFailed("Code cannot be run here.", detail=str(error), said=str(error)) from error
             if self._rooms is None:
                 self._rooms = self._made(component, files)
         return self._rooms

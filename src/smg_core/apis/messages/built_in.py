@@ -286,7 +286,8 @@ class HostedBlocks:
             }
         if event.kind != "result" or event.order >= len(self._sources):
             return None
-        index, block = self._sources[event.order].place
+        source = self._sources[event.order]
+        index, block = source.result, source.part
         return {
             "type": "search_result_location",
             "cited_text": event.quote,

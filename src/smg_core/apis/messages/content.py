@@ -232,7 +232,7 @@ class Conversation:
             before = len(self.sources)
             place = self._search_results
             self.sources += [
-                CitableSource("result", block.source, block.title, text, place=(place, order))
+                CitableSource("result", block.source, block.title, text, result=place, part=order)
                 for order, text in enumerate(texts)
             ]
             texts = [f"{mark_of_source(number)} {unmarked(text)}" for number, text in enumerate(texts, before + 1)]
