@@ -376,8 +376,7 @@ class Selecting:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
-        tokens = prompted.ids.size or context.tokens
-        served = prompted.model.primary or request.model
+        tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
         if self.objectives is not None and role == "regular":
             candidates, told = self._meeting(self.objectives, served, candidates, context, trace)
         ranks_tripped = self._registry.breakers.ranks_tripped
@@ -386,12 +385,10 @@ class Selecting:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
         pick, worker = choice.pick, candidates[choice.at]
-        tripped = self._registry.breakers.tripped or self._registry.breakers.ranks_tripped
-        rank, probe = self._rank_asked(worker, pick, now) if tripped else (worker.spec.rank, None)
-        if rank is None and not tripped:
-            rank = pick.rank
-        if step.told:
-            how_placed = f"{how_placed}; {step.told}" if how_placed else step.told
+        rank, probe = (pick.rank if worker.spec.rank is None else worker.spec.rank), None
+        if self._registry.breakers.tripped or ranks_tripped:
+            rank, probe = self._rank_asked(worker, pick, now)
+        how_placed = "; ".join(filter(None, (how_placed, step.told))) if step.told else how_placed
         if self.adapters is not None and prompted.model.adapter:
             self.adapters.used(worker, prompted.model)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)
