@@ -75,7 +75,7 @@ class ContainerWork:
         try:
             rooms = await self.rooms()
         except ToolServerFailed as error:
-            why = in_log(error.detail, error.said)
+            why = in_log(error.detail or "", error.said)
             log.warning("no code is run here: %s", why)
             return
         await rooms.containers.sweep()
