@@ -167,20 +167,21 @@ def _opened(sealed: Json) -> str:
 
 
 class HostedBlocks:
-    """The blocks of the calls of one answer that run here, and what the answer cites. `sources` are those of the request."""
+    """The blocks of the calls of one answer that run here, and what the answer cites. `sources` are those of the request; `used`
+    counts the calls by kind."""
 
     def __init__(self, message_id: str, sources: Sequence[CitableSource]) -> None:
         self._message_id = message_id
         self._sources = sources
         self._kind = self._use_id = ""  # of the open call
-        self._used: dict[str, int] = {}
+        self.used: dict[str, int] = {}
         self.container: JsonObject | None = None
         self._documents: dict[str, int] = {}
 
     def fork(self) -> "HostedBlocks":
         """An independent copy."""
         other = copy.copy(self)
-        other._used, other._documents = dict(self._used), dict(self._documents)
+        other.used, other._documents = dict(self.used), dict(self._documents)
         return other
 
     def use(self, event: HostedStart, order: int) -> tuple[JsonObject, str] | None:
@@ -190,7 +191,7 @@ class HostedBlocks:
         if event.kind == "mcp":
             block, arguments = use_block(event, self._message_id, order)
         elif event.kind in _CODES:
-            self._used.setdefault(event.kind, 0)
+            self.used.setdefault(event.kind, 0)
             suffix = self._message_id.partition("_")[2] or self._message_id
             block = {"type": "server_tool_use", "id": f"srvtoolu_{suffix}{order}", "input": {}}
             block["name"] = _CODE_NAME if event.kind == "code" else event.kind
@@ -214,7 +215,7 @@ class HostedBlocks:
         if event.failed:
             code = _CODES[kind].get(str(told.get("code")), "unavailable")
             return {**block, "content": {"type": f"{name}_tool_result_error", "error_code": code}}
-        self._used[kind] += 1
+        self.used[kind] += 1
         if kind == "code":
             return {**block, "content": self._ran(told)}
         found = told.get("sources")
@@ -259,9 +260,9 @@ class HostedBlocks:
     def usage(self) -> JsonObject:
         """The field of the answer's usage that counts calls of server tools; nothing where there were none."""
         web = ("web_search", "web_fetch")
-        if not self._used or self._used.keys().isdisjoint(web):
+        if self.used.keys().isdisjoint(web):
             return {}
-        counts: JsonObject = {f"{kind}_requests": self._used.get(kind, 0) for kind in web}
+        counts: JsonObject = {f"{kind}_requests": self.used.get(kind, 0) for kind in web}
         return {"server_tool_use": counts}
 
     def citation(self, event: Annotation) -> JsonObject | None:
