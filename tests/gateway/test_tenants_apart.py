@@ -93,7 +93,8 @@ class World:
     @property
     def routes(self) -> list[tuple[str, str]]:
         app = App(self.house.gateway)
-        return [(route.method, route.pattern) for route in app.routes]
+        # containers are off here; tests/gateway/test_containers.py tries whose they are
+        return [(route.method, route.pattern) for route in app.routes if not route.pattern.startswith("/v1/containers")]
 
 
 async def furnished(world: World, tenant: str) -> None:
@@ -339,6 +340,7 @@ WITHOUT_IDS = {
             "/v1/score",
             "/classify",
             "/v1/classify",
+            "/v1/moderations",
             "/v1/audio/transcriptions",
             "/v1/audio/translations",
             "/v1/audio/speech",
