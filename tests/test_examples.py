@@ -68,7 +68,7 @@ def test_a_token_of_the_issuer_opens_what_is_its_tenants() -> None:
 
 @pytest.mark.full  # seven engines, with the timing of GPUs
 def test_the_fleet_serves_every_kind_of_request_and_stays_readable() -> None:
-    assert len((EXAMPLES / "fleet" / "fleet.py").read_text().splitlines()) <= 120
+    assert len((EXAMPLES / "fleet" / "fleet_gateway.py").read_text().splitlines()) <= 120
 
     lines = run_with("fleet/fleet_gateway.py", "--simulated").splitlines()
 
