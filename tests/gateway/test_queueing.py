@@ -325,7 +325,7 @@ async def test_a_request_that_the_queue_of_its_model_refuses_goes_to_the_model_t
         assert [(each.model, each.to, each.reason) for each in house.observer.of(FellBack)] == [
             ("full", "other", "overloaded")
         ]
-        assert house.engines[1].counters["finished"] == 1
+        await eventually(lambda: house.engines[1].counters["finished"] == 1)
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
