@@ -84,7 +84,8 @@ class TokenKeys:
     def next(self, tokens: Sequence[int], block: int, start: int, at: int) -> int:
         """The key of one whole block at place `at`, behind the key `start`."""
         factors, total = self._parts.get((at, block)) or self._part(at, block)
-        return sum(map(mul, tokens, factors), start + total) & _MASK
+        key: int = sum(map(mul, tokens, factors), start + total) & _MASK
+        return key
 
     @property
     def most(self) -> int:

@@ -122,12 +122,9 @@ class KvIndex:
         """Of each of `places` whether all that it holds is known, and for how many seconds it has told nothing until `now`; None
         for a place that tells nothing."""
         rows = [*map(self._held.get, places)]  # each decision asks for hundreds
-        if all(rows):
-            told = [row.told for row in rows]  # type: ignore[union-attr]  # there is one for each
-            late = max(told) > now
-            return [row.exact for row in rows], [max(0.0, now - at) for at in told] if late else [
-                now - at for at in told
-            ]  # type: ignore[union-attr]
+        there = [row for row in rows if row is not None]
+        if len(there) == len(rows) and now >= max([row.told for row in there], default=0.0):
+            return [row.exact for row in there], [now - row.told for row in there]
         return (
             [row is not None and row.exact for row in rows],
             [None if row is None else (now - row.told if now > row.told else 0.0) for row in rows],

@@ -114,30 +114,30 @@ class PrefixIndex(Generic[Owner]):
     def insert(self, keys: Sequence[int], owner: Owner) -> None:
         """Note that `owner` now has the blocks of `keys`, all used just now. What one half of the budget cannot hold is left
         out."""
-        self._drop(_DROPPED * len(keys) + 1)
+        if self._dropped:
+            self._drop(_DROPPED * len(keys) + 1)
         slots = self._owners.get(owner) or self._join(owner)
         if slots.most and slots.blocks >= slots.most // 2:
             self._next_epoch_of(owner, slots)
         if len(keys) * self._entry_most + self._bytes > self._half:
             self.next_epoch()
             keys = keys[: self._half // self._entry_most]
-        known = self._add_to_known(keys, slots)
-        new = keys[known:] if known else keys
-        if not new:
-            return
-        if not self._old and self._young.keys().isdisjoint(new):  # nearly always: a prefix is known up to a place
-            self._young.update(zip(new, repeat(slots.now)))
-            self._bytes += _ENTRY * len(new)
-            slots.blocks += len(new)
-        else:
-            self._add_one_by_one(new, slots)
+        young = self._young
+        if not young.keys().isdisjoint(keys[:1]):
+            keys = keys[self._add_to_known(keys, slots) :]
+        if self._old or not young.keys().isdisjoint(keys):
+            self._add_one_by_one(keys, slots)
+        else:  # nearly always: a prefix is known up to a place, and nothing of it behind that
+            young.update(zip(keys, repeat(slots.now)))
+            self._bytes += _ENTRY * len(keys)
+            slots.blocks += len(keys)
 
     def _add_to_known(self, keys: Sequence[int], slots: _Slots) -> int:
         """Note an owner for the blocks of this epoch that `keys` begins with; how many these are."""
         bit, alive, young = slots.now, self._alive, self._young
-        begin = bisect_left(
-            keys, True, key=lambda key: not young.get(key, 0) & bit
-        )  # those before are the owner's already
+        begin = 0
+        if young[keys[0]] & bit:  # so it has some: those before a place
+            begin = bisect_left(keys, True, key=lambda key: not young.get(key, 0) & bit)
         last, more, grown, count = -1, bit, 0, 0
         for key, owners in zip(keys[begin:], map(young.get, keys[begin:]), strict=True):
             if owners is None:

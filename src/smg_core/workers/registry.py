@@ -15,12 +15,14 @@ from typing import NoReturn
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
+from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.handovers import Handovers
 from smg_core.workers.pools import PoolHistory
+from smg_core.workers.records import PoolRecords
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
-from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec, records_of
 
 __all__ = ["Registry"]
 
@@ -52,6 +54,7 @@ class Registry:
         self._board = board or LocalBoard()
         self.breakers = Breakers(breaker or BreakerConfig(), self._board.breakers)
         self.handovers = Handovers(_lasting(breaker or BreakerConfig()))
+        self._records = PoolRecords(self._board)
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
@@ -213,6 +216,7 @@ class Registry:
             if worker.state == "ready":
                 for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)
+        self._records.clear()
         self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         self._kinds = {
@@ -283,6 +287,12 @@ class Registry:
     def ready_count(self, model: str, role: WorkerRole) -> int:
         """How many workers for `model` in `role` are ready."""
         return len(self._ready.get((model, role), ()))
+
+    def records(self, workers: tuple[Worker, ...], model: str, role: WorkerRole) -> tuple[CandidateRecord, ...]:
+        """Some of the workers for `model` in `role`, as a policy is shown them now."""
+        if len(workers) > 1 and workers is self._ready.get((model, role)):
+            return self._records.of(workers)
+        return records_of(workers) if len(workers) > 1 else (workers[0].record,)
 
     def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
         """Whether the engines of all ready workers for `model` have the same facts."""
