@@ -31,7 +31,7 @@ from smg_core.routing import Decisions, Policies, policy
 from smg_core.routing.base import RoutingContext
 from smg_core.tokens import TokenIds
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import WorkerPlace, WorkerSpec, records_of
+from smg_core.workers.worker import WorkerPlace, WorkerSpec
 
 FACTS = EngineFacts("vllm")
 SIZES = (1, 16, 64, 256, 1000)
@@ -85,7 +85,7 @@ def choice_us(workers: int, models: int, name: str) -> float:
 
     def choose() -> None:
         candidates = registry.admitted(registry.candidates("m0"), 1.0)
-        seen = records_of(candidates)
+        seen = registry.records(candidates, "m0", "regular")
         choice = policies.choose("m0", "regular", seen, context)
         decisions.note(seen, context, choice.pick, choice.policy, 1, 0.0)
         WorkerPlace(candidates[choice.at], 512).leave()

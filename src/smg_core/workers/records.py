@@ -39,6 +39,10 @@ class PoolRecords:
         self._pools: dict[int, _Pool] = {}
         self._of_row: dict[int, list[tuple[_Pool, int]]] = {}
 
+    def __len__(self) -> int:
+        """How many pools are kept."""
+        return len(self._pools)
+
     def clear(self) -> None:
         """Forget all pools."""
         self._pools.clear()
@@ -48,15 +52,14 @@ class PoolRecords:
         """The workers as a policy is shown them now. What others may count unnoticed, on a board that is shared, is read anew."""
         if len(workers) < LEAST or self._board.shared:
             return records_of(workers)
-        pool = self._pools.get(id(workers))
-        if pool is None or pool.workers is not workers:
-            return self._kept(workers)
-        changed = self._board.changed
-        if changed:
+        if changed := self._board.changed:
             for row in changed:
                 for each, at in self._of_row.get(row, ()):
                     each.stale.add(at)
             changed.clear()
+        pool = self._pools.get(id(workers))
+        if pool is None or pool.workers is not workers:
+            return self._kept(workers)
         if pool.stale:
             for at in pool.stale:
                 pool.records[at] = workers[at].record

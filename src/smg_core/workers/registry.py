@@ -294,6 +294,11 @@ class Registry:
             return self._records.of(workers)
         return records_of(workers) if len(workers) > 1 else (workers[0].record,)
 
+    @property
+    def pools_kept(self) -> int:
+        """Of how many pools the records are kept."""
+        return len(self._records)
+
     def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
         """Whether the engines of all ready workers for `model` have the same facts."""
         return len(self._kinds.get((model, role), ())) == 1
