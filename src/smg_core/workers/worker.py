@@ -484,6 +484,12 @@ class Worker:
         self.kept_record = self._last_record = None
         self.board.changed.add(self.row)
 
+    def see_facts(self) -> None:
+        """Its engine's facts may be others than before; as far as policies are shown them, its record is made anew."""
+        last = self._last_record
+        if last is not None and last.rank_count != self.rank_count:
+            self.forget_record()
+
     def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
         load = self.load
         if load is None:
