@@ -38,6 +38,8 @@ SIZES = (1, 16, 64, 256, 1000)
 MODELS = 200
 POLICIES = ("round_robin", "least_requests", "power_of_two", "least_load", "cache_aware")
 TIMES = 400
+JOINING = 50
+"""Workers that join at once: all of them are one engine, which has one process."""
 AT_ONCE = 5
 """Requests that one gateway is sent before it is the other's turn."""
 
@@ -118,6 +120,10 @@ async def engine() -> AsyncIterator[str]:
         process.wait()
 
 
+def waiting(gateway: Gateway) -> bool:
+    return any(each.state != "ready" for each in gateway.registry)
+
+
 @asynccontextmanager
 async def gateway_of(
     target: str, workers: int, models: int, *, health_s: float = 3600.0, loads_s: float = 3600.0
@@ -129,8 +135,10 @@ async def gateway_of(
     try:
         for number in range(workers):
             gateway.add_worker(WorkerSpec(target, f"w{number}", dialect="vllm", model=f"m{number % models}"))
-        while sum(each.state == "ready" for each in gateway.registry) < workers:
-            await asyncio.sleep(0.5)
+            while number % JOINING == JOINING - 1 and waiting(gateway):
+                await asyncio.sleep(0.05)
+        while waiting(gateway):
+            await asyncio.sleep(0.05)
         yield gateway
     finally:
         await gateway.stop()
