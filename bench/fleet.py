@@ -2,6 +2,7 @@
 
     python bench/fleet.py --policy cache_aware                 # all cells, some hours on one core; go on where it was stopped
     python bench/fleet.py --policy cache_aware --cells 10      # the first ten
+    python bench/fleet.py --beside least_load                  # another policy alone, in the cells that have been run
     python bench/fleet.py --policies                           # every policy in three fleets, a minute on one core
     python bench/fleet.py --local                              # prompts that decode engines read themselves, by length
     python bench/fleet.py --pools                              # prefill and decode pools against engines that do both
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 import attrs
@@ -31,7 +33,7 @@ from smg_core.routing import POLICIES, policy
 from smg_simulator.fleet.engine import FleetEngine
 from smg_simulator.fleet.figures import Figures, figures
 from smg_simulator.fleet.generated import Load, generated
-from smg_simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, tried, verdict
+from smg_simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, played, tried, verdict
 from smg_simulator.fleet.pools import FleetSettings
 from smg_simulator.fleet.replay import MakeChooser, replay
 from smg_simulator.fleet.view import Chooser, PolicyChooser
@@ -124,6 +126,55 @@ def _goals(trials: Sequence[Trial]) -> str:
         worst, most = max(verdict(trial)[goal] for trial in trials)
         text = f"{goal} {abs(worst):.2f} ({abs(most):.2f})"
         told.append(f"**{text}**" if worst > most else text)
+    return ", ".join(told)
+
+
+# -------------------------------------------------------------------------------------------------------------- beside
+
+OLD_RULE = "before"
+"""What rows of the rule before d521a1ae are called, in which a copy of a prefix had its whole price however many there were.
+Those of cells that there were then are from this file's history (25de7d35^:bench/fleet.jsonl)."""
+BESIDE = (OLD_RULE, "round_robin", "least_load")
+MEASURED = ("hit", "balance", "first_mean", "first_p99")
+
+
+def run_beside(name: str) -> None:
+    """Run another policy in the cells and with the seeds of which there are results."""
+    done = {(row["policy"], *row["cell"].values(), row["requests"], row["seed"]) for row in rows("beside")}
+    for row in rows("cell"):
+        cell, seed, count = Cell(**row["cell"]), row["seed"], row["requests"]
+        if (name, *attrs.astuple(cell), count, seed) not in done:
+            found = played(cell, seed, chooser(name), count)
+            told = {"cell": attrs.asdict(cell), "requests": count, "seed": seed, "ours": attrs.asdict(found)}
+            keep({"what": "beside", "policy": name, **told})
+
+
+def beside_table(ours: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each cell: the figures of cache_aware by those of another policy with the same seeds, as geometric means."""
+    lines = [
+        "| load, engines, gateways, speeds, KV events, deaths | seeds | the rule before | round robin | least load |",
+        "|---|---|---|---|---|",
+    ]
+    by_cell: dict[tuple[object, ...], dict[str, dict[int, Figures]]] = {}
+    for row in [*ours, *others]:
+        of_cell = by_cell.setdefault(tuple(row["cell"].values()), {})
+        of_cell.setdefault(row["policy"], {})[row["seed"]] = Figures(**row["ours"])
+        if "plain" in row:
+            of_cell.setdefault("round_robin", {})[row["seed"]] = Figures(**row["plain"])
+    for cell, runs in sorted(by_cell.items(), key=str):
+        found = [_beside(runs["cache_aware"], runs.get(name, {})) for name in BESIDE]
+        lines.append(f"| {', '.join(map(str, cell))} | {len(runs['cache_aware'])} | {' | '.join(found)} |")
+    return lines
+
+
+def _beside(ours: Mapping[int, Figures], other: Mapping[int, Figures]) -> str:
+    """Hits, work max/mean, and the first token's mean and p99, each by the other's; what is worse by more than 3 % is bold."""
+    seeds, told = sorted(ours.keys() & other.keys()), []
+    for name in MEASURED if seeds else ():
+        pairs = [(getattr(ours[seed], name), getattr(other[seed], name)) for seed in seeds]
+        ratio = geometric_mean([one / two for one, two in pairs]) if all(one and two for one, two in pairs) else 1.0
+        worse = ratio < 0.97 if name == "hit" else ratio > 1.03
+        told.append(f"**{ratio:.2f}**" if worse else f"{ratio:.2f}")
     return ", ".join(told)
 
 
@@ -292,6 +343,18 @@ GOALS = """
 Behind each figure is its goal; a figure that misses it is bold. The worst seed counts. The whole grid has {cells}
 cells with five seeds each; those in the table have been run so far.
 """
+COMPARED_CELLS = """
+## Beside others
+
+{made}
+
+cache_aware in the same cells and with the same seeds as three others: its own rule before copies of a prefix had a price that
+falls with the copies there are, round robin, and least load. In each field share of hits, work max/mean, and seconds to
+the first token (mean, p99), each by that of the other, as geometric means over the seeds; what is worse by more than 3 % is
+bold. The p99 of a cell moves by a tenth from seed to seed. In hits, evenness and the mean one cell is worse than by the rule
+before: one prefix for all, through four gateways to unlike engines of which two die. There an engine that is back with an empty
+cache is sent requests by all four at once, sooner than it was; the slowest hundredth waits less for that.
+"""
 COMPARISON = """
 ## Policies
 
@@ -341,6 +404,11 @@ def report(before: str) -> str:
         parts.append(GOALS.format(made=made, cells=len(cells())) + "\n" + "\n".join(cell_table(found)) + "\n")
     else:
         parts.append(section(before, "Goals"))
+    if found := rows("beside"):
+        ours = [row for row in rows("cell") if row["policy"] == "cache_aware"]
+        parts.append(COMPARED_CELLS.format(made=made) + "\n" + "\n".join(beside_table(ours, found)) + "\n")
+    else:
+        parts.append(section(before, "Beside others"))
     if found := rows("policy"):
         parts.append(COMPARISON.format(made=made, engines=ENGINES) + "\n" + "\n".join(policy_table(found)) + "\n")
     else:
@@ -379,7 +447,7 @@ def main() -> None:
     parser.add_argument("--policies", action="store_true")
     parser.add_argument("--pools", action="store_true")
     parser.add_argument("--local", action="store_true")
-
+    parser.add_argument("--beside", metavar="POLICY")
     parser.add_argument("--meshed", action="store_true")
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--report", action="store_true")
@@ -387,6 +455,8 @@ def main() -> None:
     if args.report:
         page = HERE / "fleet.md"
         page.write_text(report(page.read_text() if page.exists() else ""))
+    elif args.beside:
+        run_beside(args.beside)
     elif args.policies:
         run_policies()
     elif args.local:

@@ -6,9 +6,9 @@
   an empty index again and again; the first pass, in which every prompt is new, is shown apart. Matching is done on an index of
   10,000: prompts that are there, and prompts of which only the first half is.
 - memory: what 10,000 prompts take, by tracemalloc.
-- a decision: cache_aware over 64 workers with their own counts, a prompt of 8,000 tokens that shares between none and all of its
-  blocks with earlier ones; from looking at the workers to the policy's answer. Once by what was sent, and once where every
-  engine tells of its cache in blocks of 16 tokens.
+- a decision: cache_aware over 64 workers, with two requests at each, a prompt of 8,000 tokens that shares between none and
+  all of its blocks with earlier ones; from looking at the workers to the policy's answer. Once by what was sent, and once
+  where every engine tells of its cache in blocks of 16 tokens.
 - KV events: batches of BlockStored as they come from the wire, of 1, 8 and 256 blocks of 16 tokens, read and applied by the
   objects that the gateway has, on an event loop; and the longest that another callback waited in between.
 
@@ -37,7 +37,7 @@ from smg_core.routing.cache_aware import CacheAware
 from smg_core.routing.prefix_index import PrefixIndex
 from smg_core.routing.settings import RoutingConfig
 from smg_core.tokens import TokenIds
-from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
+from smg_core.workers.worker import LocalBoard, Worker, WorkerPlace, WorkerSpec, records_of
 from smg_engine_contract import engine_pb2 as pb
 
 CHARACTERS, POOL, MANY, OWNERS = 2048, 2000, 10_000, 10
@@ -112,10 +112,11 @@ def stored(tokens: array, name: int, parent: int | None) -> KvBlocksStored:  # t
 
 def measure_decisions(*, told: bool) -> None:
     draw, board = random.Random(2), LocalBoard()
-    workers = [
+    workers = tuple(
         Worker(WorkerSpec(f"grpc://w{row}", name=f"w{row}"), row, board, facts=EngineFacts("vllm"))
         for row in range(WORKERS)
-    ]
+    )
+    under_way: list[WorkerPlace] = []
     chosen = CacheAware(RoutingConfig(kv_index_bytes=1 << 30), random.Random(3))
     for worker in workers if told else []:
         chosen.kv_known(worker.name, 0, "all")
@@ -126,13 +127,14 @@ def measure_decisions(*, told: bool) -> None:
         prompt = whole[:cut] + array("I", draw.choices(range(100_000), k=TOKENS - cut))
         context = RoutingContext(f"r{number}", "m", TokenIds(prompt), now=number / 100)
         before = time.thread_time_ns()
-        pick = chosen.pick([each.record for each in workers], context)
+        pick = chosen.pick(records_of(workers), context)
         took.append((time.thread_time_ns() - before) / 1000)
-        board.add(int(pick.worker.name[1:]), 1)
+        under_way.append(WorkerPlace(workers[int(pick.worker.name[1:])], TOKENS - pick.cached))
         if told:
             chosen.kv_changed(pick.worker.name, 0, [stored(prompt, number << 20, None)], number / 100)
-        if number % 7:
-            board.add(draw.randrange(WORKERS), -1)
+        if len(under_way) > 2 * WORKERS:
+            under_way.pop(draw.randrange(len(under_way))).leave()
+        under_way[draw.randrange(len(under_way))].prompt_read()
     took.sort()
     half, most = took[len(took) // 2], took[len(took) * 99 // 100]
     how = "which tell of their caches" if told else "by what was sent"

@@ -104,6 +104,8 @@ CONSTANTS: dict[str, str] = {
     "placement.placing.KEPT": COST,
     "placement.placing.SHOWN": SHOWN,
     "fleet.adapter_loading.FAILED_S": PACE,
+    "fleet.adapter_loading.LEAST_KEPT": COST,
+    **dict.fromkeys(("workers.records.LEAST", "workers.records.MOST"), COST),
     "fleet.adapter_loading.SPREAD": "how uneven requests for an adapter may be; as much as a preference of placement lets be",
     **dict.fromkeys(("workers.pools.EVERY_S", "workers.pools.KEPT"), "two minutes over which the rate of a pool goes"),
     "limits.low_budgets._MOST": "budgets of which is known that they were told; beyond that one may be told again",

@@ -31,6 +31,8 @@ log = logging.getLogger("smg.workers")
 
 FAILED_S = 10.0
 """Seconds for which a worker that could not load an adapter is not asked for it again."""
+LEAST_KEPT = 16
+"""Engines of which it is known, at least, when each adapter was asked for last; beyond twice the workers those that left go."""
 SPREAD = 8.0
 """How many more requests than another worker the least loaded holder of an adapter has before that one loads it too."""
 
@@ -72,7 +74,15 @@ class AdapterLoading:
 
     def used(self, worker: Worker, model: ServedModel) -> None:
         """A request for the adapter goes to the worker."""
-        self._used[worker.spec.url, model.adapter] = self.clock.monotonic()
+        if model.adapter in self._named:  # others are never let go of
+            self._used[worker.spec.url, model.adapter] = self.clock.monotonic()
+            if len(self._used) > len(self._named) * max(LEAST_KEPT, 2 * len(self.registry)):
+                self._forget_engines()
+
+    def _forget_engines(self) -> None:
+        """Forget what is known of engines that are no workers any more."""
+        there = {each.spec.url for each in self.registry}
+        self._used = {key: each for key, each in self._used.items() if key[0] in there}
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -163,9 +173,11 @@ class AdapterLoading:
     def _over(self, key: tuple[str, str], task: "asyncio.Task[None]") -> None:
         self._under_way.pop(key, None)
         error = None if task.cancelled() else task.exception()
+        now = self.clock.monotonic()
+        self._failed = {each: failed for each, failed in self._failed.items() if failed[0] > now}
         if isinstance(error, SmgError):
             log.warning("the adapter %s was not loaded: %s", key[1], error)
-            self._failed[key] = self.clock.monotonic() + FAILED_S, error
+            self._failed[key] = now + FAILED_S, error
         elif error is None:
             self._failed.pop(key, None)
 

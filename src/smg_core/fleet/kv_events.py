@@ -177,11 +177,8 @@ class _Sink:
         self._told = told
 
     def push(self, batches: Sequence[KvEventBatch]) -> None:
-        for batch in batches:
-            if self.ended.done():
-                return
-            if not self._told.take(batch):
-                self.lose()
+        if not self.ended.done() and not self._told.take(batches):
+            self.lose()
 
     def lose(self) -> None:
         """End as if batches were missing."""
@@ -227,26 +224,40 @@ class _Told:
         only = self._cursors.get(0) if len(self._cursors) == 1 else None
         return only is not None and only.last is not None and only.last != self._after
 
-    def take(self, batch: KvEventBatch) -> bool:
-        """Apply a batch. False if batches are missing before it."""
-        cursor = self._cursors.get(batch.rank)
-        if cursor is None:
-            cursor = self._cursors[batch.rank] = KvCursor(first=self._first)
-        verdict = cursor.take(batch)
-        if verdict == "lost":
-            return False
-        rank = self._rank(batch.rank)
-        if rank is None or verdict not in ("apply", "restart"):
-            return True
-        if verdict == "restart":
-            self._say(rank, "nothing")
-        self._policies.kv_changed(
-            self._model, self._role, self._worker.name, rank, self._renamed(batch.events), self._clock.monotonic()
-        )
-        known: KvKnown = "all" if cursor.complete else "part"
-        if self._known.get(rank) != known:
-            self._say(rank, known)
+    def take(self, batches: Sequence[KvEventBatch]) -> bool:
+        """Apply batches, as many at once as belong together. False if batches are missing before one of them; those behind it are
+        left."""
+        held: list[KvEvent] = []
+        of = 0  # the rank whose events are held
+        for batch in batches:
+            cursor = self._cursors.get(batch.rank)
+            if cursor is None:
+                cursor = self._cursors[batch.rank] = KvCursor(first=self._first)
+            verdict = cursor.take(batch)
+            if verdict == "lost":
+                self._apply(of, held)
+                return False
+            rank = self._rank(batch.rank)
+            if rank is None or verdict not in ("apply", "restart"):
+                continue
+            if verdict == "restart" or rank != of:
+                self._apply(of, held)
+                held, of = [], rank
+            if verdict == "restart":
+                self._say(rank, "nothing")
+            held += batch.events
+            known: KvKnown = "all" if cursor.complete else "part"
+            if self._known.get(rank) != known:
+                self._apply(rank, held)
+                held = []
+                self._say(rank, known)
+        self._apply(of, held)
         return True
+
+    def _apply(self, rank: int, events: Sequence[KvEvent]) -> None:
+        if events:
+            now = self._clock.monotonic()
+            self._policies.kv_changed(self._model, self._role, self._worker.name, rank, self._renamed(events), now)
 
     def _rank(self, rank: int) -> int | None:
         """The rank as policies count it: of a worker that is one rank of its engine 0; None for one that is not the worker's."""

@@ -132,6 +132,7 @@ class SharedBoard:
         polls: Polls | None = None,
     ) -> None:
         self.breakers, self.polls = breakers, polls
+        self.changed: set[int] = set()  # others count here too, so nobody can go by it
         self._cells, self._processes, self._column = memory.counts, memory.processes, column
         self._lock = lock
         self._used, self._names = memory.names, memoryview(memory.names).cast("B")[NAME_BYTES:]

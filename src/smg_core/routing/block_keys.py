@@ -76,11 +76,21 @@ class TokenKeys:
             return found
         key, keys = start, []
         for begin in range(0, count * block, block):
-            factors, total = self._parts.get((at + begin, block)) or self._part(at + begin, block)
             some = tokens if count == 1 else tokens[begin : begin + block]
-            key = (key + sum(map(mul, some, factors)) + total) & _MASK
+            key = self.next(some, block, key, at + begin)
             keys.append(key)
         return keys
+
+    def next(self, tokens: Sequence[int], block: int, start: int, at: int) -> int:
+        """The key of one whole block at place `at`, behind the key `start`."""
+        factors, total = self._parts.get((at, block)) or self._part(at, block)
+        key: int = sum(map(mul, tokens, factors), start + total) & _MASK
+        return key
+
+    @property
+    def most(self) -> int:
+        """How many tokens of a prompt have keys."""
+        return self._most
 
     def _part(self, at: int, block: int) -> tuple[list[int], int]:
         """The factors of one block as Python's numbers, and their sum. They are kept, for as many tokens as are looked at."""

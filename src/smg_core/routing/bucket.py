@@ -36,7 +36,7 @@ class Bucket:
         self._work.note(context)
         place = self._place(tokens)
         own = self._own(candidates, place)
-        loads = [self._work.of(each) / each.weight for each in candidates]
+        loads = self._work.by_weight(candidates)
         mean = sum(loads) / len(loads)
         if loads[own] > mean * self._factor and loads[own] - mean > tokens / candidates[own].weight:
             least = min(range(len(loads)), key=loads.__getitem__)

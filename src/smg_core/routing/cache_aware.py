@@ -7,7 +7,9 @@ expected_cache, standing, work.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import repeat
 from math import inf
+from operator import add, attrgetter, mul
 from random import Random
 from typing import TypeVar
 
@@ -23,6 +25,7 @@ from smg_core.routing.work import TieBreak
 __all__ = ["CacheAware"]
 
 _DEFAULTS = RoutingConfig()
+_NAME, _RANKS = attrgetter("name"), attrgetter("rank_count")
 
 Number = TypeVar("Number", int, float)
 Row = TypeVar("Row")
@@ -44,14 +47,17 @@ class CacheAware(Observing):
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
         self._settings = settings
         self._caches = ExpectedCache(settings, rng.getrandbits(64))
+        self._seen: tuple[list[str], list[int]] = [], []  # names and ranks of the candidates of the last choice
+        self._places: list[CachePlace] = []  # theirs, which are mostly those of the next one
+        self._words: list[str] = []
 
     def expects(self, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
         """How many tokens of the prompt each candidate's cache is expected to have."""
-        return _best(candidates, self._caches.of(context, _places(candidates)).gains, max)
+        return _best(candidates, self._caches.of(context, self._places_of(candidates)).gains, max)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._standing.note(context.tokens)
-        places = _places(candidates)
+        places = self._places_of(candidates)
         decodes = context.role == "decode" and not context.may_read
         expected = _nothing(len(places)) if decodes else self._caches.of(context, places)
         gains = expected.gains
@@ -60,8 +66,7 @@ class CacheAware(Observing):
         scores = self._scores(candidates, pays, context, stands)
         if len(places) > len(candidates):
             _leave_out(scores, candidates)
-        names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
-        chosen = self._turns.choose(names, scores, gains, _part(gains, pays))
+        chosen = self._turns.choose(self._words, scores, gains, _part(gains, pays))
         worker = candidates[chosen if len(places) == len(candidates) else _at(candidates, chosen)]
         rank = places[chosen][1]
         self._caches.sent(places[chosen], expected, worker.kv_tokens // worker.rank_count, context.now)
@@ -78,6 +83,15 @@ class CacheAware(Observing):
             stale=_first(candidates, expected.stale),
             parts=self._parts(candidates, dict.fromkeys((chosen, gains.index(max(gains)))), pays, preferred, context),
         )
+
+    def _places_of(self, candidates: Sequence[Candidate]) -> list[CachePlace]:
+        """A place for each rank of each candidate, in order; `_words` are the same in words, for whose turn it is."""
+        seen = [*map(_NAME, candidates)], [*map(_RANKS, candidates)]
+        if seen != self._seen:
+            self._seen = names, ranks = seen
+            self._places = [(name, rank) for name, count in zip(names, ranks, strict=True) for rank in range(count)]
+            self._words = names if sum(ranks) == len(names) else _names(candidates)
+        return self._places
 
     def _parts(
         self,
@@ -148,6 +162,8 @@ class CacheAware(Observing):
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
         weight = self._standing.read_weight
         if len(pays) == len(candidates):
+            if self._standing.even:
+                return [*map(add, stands, map(mul, pays, repeat(weight)))]
             return [
                 stand + weight * pay / each.weight for each, stand, pay in zip(candidates, stands, pays, strict=True)
             ]
@@ -160,14 +176,18 @@ class CacheAware(Observing):
     def _pays(self, candidates: Sequence[Candidate], gains: Sequence[int], tokens: int) -> list[float]:
         """What each place pays for the tokens of the prompt that it has to read: all of them, or less where the fleet is better
         off with one more copy of what others have (`price_of_a_copy`)."""
-        whole: list[float] = [tokens - gain for gain in gains]
-        if min(gains) == max(gains):
-            return whole
-        spare = self._standing.spare(candidates)
-        if len(gains) > len(candidates):
-            spare = [each for each, one in zip(spare, candidates, strict=True) for _ in range(one.rank_count)]
         least = least_to_pay(gains, tokens)
-        return [full - part * (full - low) for full, low, part in zip(whole, least, spare, strict=True)]
+        if len(least) == 1:
+            return [float(tokens - gains[0])] * len(gains)
+        calm, idle = self._standing.spare()
+        by_gain = {gain: (tokens - gain) - calm * (tokens - gain - low) for gain, low in least.items()}
+        pays = [*map(by_gain.__getitem__, gains)]
+        if idle:
+            for at, (name, _) in enumerate(self._places):
+                if part := idle.get(name):
+                    whole = tokens - gains[at]
+                    pays[at] = whole - part * (whole - least[gains[at]])
+        return pays
 
     def remember(self, secret: int) -> None:
         self._caches = ExpectedCache(self._settings, secret, notes=True)
@@ -211,17 +231,6 @@ def _part(gains: Sequence[int], pays: Sequence[float]) -> float:
 def _nothing(count: int) -> Expected:
     """What is expected of caches that do not matter."""
     return Expected([0] * count, ["none"] * count, [None] * count)
-
-
-def _places(candidates: Sequence[Candidate]) -> list[CachePlace]:
-    """A place for each rank of each candidate, in order."""
-    places: list[CachePlace] = []
-    for each in candidates:
-        if each.rank_count == 1:  # nearly always, and there may be hundreds
-            places.append((each.name, 0))
-        else:
-            places += [(each.name, rank) for rank in range(each.rank_count)]
-    return places
 
 
 def _names(candidates: Sequence[Candidate]) -> list[str]:

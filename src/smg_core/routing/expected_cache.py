@@ -8,6 +8,7 @@ Above: cache_aware. Below: the indexes and their keys.
 from array import array
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 from msgspec import Struct
@@ -72,7 +73,7 @@ class ExpectedCache:
             keys = self._keys_of(context)
             basis: Basis = "approximate" if keys else "none"
             gains = self._gains(context.tokens, self._sent.match(keys), self._block)
-            found = [gains.get(place, 0) for place in places] if gains else [0] * len(places)
+            found = [*map(gains.get, places, repeat(0))] if gains else [0] * len(places)
             return Expected(found, [basis] * len(places), [None] * len(places), keys)
         return self._with_told(context, places)
 
@@ -83,7 +84,7 @@ class ExpectedCache:
         base, keys = self._all_keys(context)
         tokens, now, block = context.tokens, context.now, self._block
         self._age(now)
-        gains = {place: min(tokens, self._worth(hit)) for place, hit in self._told_of(context, base).items()}
+        gains = {place: min(tokens, self._worth(hit)) for place, hit in self._told_of(context, base, keys).items()}
         guessed = self._gains(tokens, self._recent.match(keys[_COARSE - 1 :: _COARSE]), block * _COARSE)
         exact, stale = self._told.known_of(places, now)
         for place, gain in self._gains(tokens, self._sent.match(keys), block).items():
@@ -95,7 +96,7 @@ class ExpectedCache:
         for at, place in enumerate(places) if guessed else ():
             if guessed.get(place, 0) > gains.get(place, 0):
                 gains[place], bases[at] = guessed[place], otherwise
-        return Expected([gains.get(place, 0) for place in places], bases, stale, keys)
+        return Expected([*map(gains.get, places, repeat(0))], bases, stale, keys)
 
     def _all_keys(self, context: RoutingContext) -> tuple[NDArray[np.uint64] | None, Sequence[int]]:
         """The sums of the prompt's ids for each block of the approximate index (None of a text), and its keys there, which are
@@ -108,18 +109,26 @@ class ExpectedCache:
         keys: list[int] = _every(base, 1, start_of(context.cache_salt, context.lora)).tolist()
         return base, keys
 
-    def _told_of(self, context: RoutingContext, base: NDArray[np.uint64] | None) -> dict[CachePlace, KvHit]:
+    def _told_of(
+        self, context: RoutingContext, base: NDArray[np.uint64] | None, keys: Sequence[int]
+    ) -> dict[CachePlace, KvHit]:
         """What the engines have told that they hold of the prompt."""
         found: dict[CachePlace, KvHit] = {}
         if base is not None:
             for unit, salted in self._told.units:
-                start = start_of(context.engine_salt if salted else None, context.lora)
-                found |= self._told.match(self._exact_keys(context, base, unit, start), unit, salted=salted)
+                found |= self._told.match(self._exact_keys(context, base, keys, unit, salted), unit, salted=salted)
         return found
 
-    def _exact_keys(self, context: RoutingContext, base: NDArray[np.uint64], unit: int, start: int) -> list[int]:
-        """The keys of the prompt as engines see it: ids, and media by where they begin."""
+    def _exact_keys(
+        self, context: RoutingContext, base: NDArray[np.uint64], own: Sequence[int], unit: int, salted: bool
+    ) -> Sequence[int]:
+        """The keys of the prompt as engines see it: ids, and media by where they begin. `own` are those of the approximate index,
+        which are the same where neither is salted in a way of its own."""
+        salt = context.engine_salt if salted else None
+        if unit == self._block and salt == context.cache_salt and context.media_keys is None:
+            return own
         keys: list[int]
+        start = start_of(salt, context.lora)
         if unit % self._block:
             keys = self._keys.keys(context.input_ids.buffer, unit, start)
         else:
@@ -186,10 +195,9 @@ class ExpectedCache:
 
     def apply(self, place: CachePlace, events: Sequence[KvEvent], now: float) -> None:
         """The engine's cache has changed."""
-        for event in events:
-            self._told.apply(place, event, now)
-            if isinstance(event, KvCacheCleared):
-                self._recent.remove(place)
+        self._told.apply_all(place, events, now)
+        if any(isinstance(event, KvCacheCleared) for event in events):
+            self._recent.remove(place)
 
     def know(self, place: CachePlace, known: KvKnown, *, salted: bool) -> None:
         """What the engine has told from now on is all that it holds, a part, or wrong ("nothing")."""

@@ -9,6 +9,8 @@ time are arguments. Above: expected_cache. Below: block_keys, engines.kv_events.
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import repeat
+from operator import and_
 from typing import Literal
 
 import attrs
@@ -29,6 +31,7 @@ _TIDY = 3
 _TIDY_AT_MATCH = 16
 _KEY_SHIFT, _END_SHIFT, _END_MASK, _TIERS_MASK = 28, 4, (1 << 24) - 1, 15
 _BIT_OF: Mapping[KvTier, int] = {"": 1, "device": 1, "host": 2, "disk": 4, "external": 8}
+_NEAR = frozenset({"", "device"})
 _MASK = (1 << 64) - 1
 _SHARD = 255
 """The dictionary of keys is kept in so many parts and one, by the last bits of keys: when a dictionary grows, all of it is
@@ -119,6 +122,9 @@ class KvIndex:
         """Of each of `places` whether all that it holds is known, and for how many seconds it has told nothing until `now`; None
         for a place that tells nothing."""
         rows = [*map(self._held.get, places)]  # each decision asks for hundreds
+        there = [row for row in rows if row is not None]
+        if len(there) == len(rows) and now >= max([row.told for row in there], default=0.0):
+            return [row.exact for row in there], [now - row.told for row in there]
         return (
             [row is not None and row.exact for row in rows],
             [None if row is None else (now - row.told if now > row.told else 0.0) for row in rows],
@@ -135,9 +141,9 @@ class KvIndex:
         self._tidy(_TIDY_AT_MATCH)
         alive = self._alive.get((unit, salted), 0)
         ends: list[tuple[int, int]] = []
-        depth, of_key, last = 0, self._of_key, -1
-        for key in keys if alive else ():
-            places = of_key[key & _SHARD].get(key, 0)
+        depth, last = 0, -1
+        parts = map(self._of_key.__getitem__, map(and_, keys, repeat(_SHARD)))
+        for places in map(dict.get, parts, keys, repeat(0)) if alive else ():
             if places is not last:  # sets of the same places are mostly one object
                 still = alive & places
                 if still != alive:
@@ -194,6 +200,44 @@ class KvIndex:
         held = self._held.pop(place, None)
         if held is not None:
             self._leave(held)
+
+    def apply_all(self, place: CachePlace, events: Sequence[KvEvent], now: float) -> None:
+        """Take events of the place into account, in their order."""
+        held = self._held.get(place)
+        for event in events:  # engines may send one for every block that fills, some hundred thousand a second
+            if held is None or not self._stored_one(held, event):
+                self.apply(place, event, now)
+                held = self._held[place]
+        if held is not None:
+            held.told = now
+
+    def _stored_one(self, held: _Held, event: KvEvent) -> bool:
+        """Enter the one block that an event stores. False where there is more to look at, and nothing was done."""
+        if type(event) is not KvBlocksStored or len(event.hashes) != 1 or self._leaving:
+            return False
+        size, unit = held.size, held.unit
+        if (
+            event.block_size != size
+            or event.group != held.group
+            or len(event.token_ids) != size
+            or event.tier not in _NEAR
+        ):
+            return False
+        if event.media or event.other_keys or event.attention not in _FULL_ATTENTION or self._count >= self._most:
+            return False
+        before = self._before(held, event)
+        name = event.hashes[0]
+        blocks = held.blocks[name % _PARTS]
+        if before is None or name in blocks or not held.count or before[1] + size > self._keys.most:
+            return False
+        start, at = before
+        key, end = self._keys.next(event.token_ids, size, start, at), at + size
+        blocks[name] = key << _KEY_SHIFT | end << _END_SHIFT | 1
+        held.count += 1
+        self._count += 1
+        if end % unit == 0:
+            self._set(self._of_key[key & _SHARD], key, held.bit)
+        return True
 
     def apply(self, place: CachePlace, event: KvEvent, now: float) -> None:
         """Take an event of the place into account. Costs the time of its blocks alone; those of a cleared cache are tidied up

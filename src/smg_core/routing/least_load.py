@@ -27,9 +27,10 @@ class LeastLoad(Observing):
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._work.note(context)
-        of = self._work.of
-        scores = [of(each) / each.weight + context.hand_over.get(each.name, 0.0) for each in candidates]
-        chosen = self._turns.choose([each.name for each in candidates], scores)
+        scores, names = self._work.by_weight(candidates), [each.name for each in candidates]
+        if costs := context.hand_over:
+            scores = [score + costs.get(name, 0.0) for score, name in zip(scores, names, strict=True)]
+        chosen = self._turns.choose(names, scores)
         return Pick(candidates[chosen], why="least work", scores=scores)
 
     def worker_left(self, worker: str) -> None:

@@ -89,9 +89,7 @@ class Manual(Observing):
         return self._least(candidates)
 
     def _least(self, candidates: Sequence[Candidate]) -> int:
-        return self._turns.choose(
-            [each.name for each in candidates], [self._work.of(each) / each.weight for each in candidates]
-        )
+        return self._turns.choose([each.name for each in candidates], self._work.by_weight(candidates))
 
     def _forget_idle(self, now: float) -> None:
         """End the sessions whose last request was long ago, at most two for each request."""

@@ -8,6 +8,8 @@ choices; gateway.assembly and models.onboarding report. Below: base, simple.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import compress, count, repeat
+from operator import is_
 from typing import TypeVar
 
 from msgspec import Struct
@@ -178,11 +180,12 @@ def _place(candidates: Sequence[Candidate], pick: object) -> int:
     """The number of the one of `candidates` that was picked. Raises WrongPick for an answer that is no pick of one of them, or
     one with numbers that cannot be, before anything is done with it."""
     if isinstance(pick, Pick):
-        for at, each in enumerate(candidates):
-            if each is pick.worker:
-                if fault := pick.fault(len(candidates)):
-                    raise WrongPick(f"its answer {fault}")
-                return at
+        # without a loop in Python: there may be a thousand
+        at = next(compress(count(), map(is_, candidates, repeat(pick.worker))), None)
+        if at is not None:
+            if fault := pick.fault(len(candidates)):
+                raise WrongPick(f"its answer {fault}")
+            return at
     raise WrongPick("its answer is no Pick of one of the candidates")
 
 

@@ -7,7 +7,9 @@ owner has epochs too, by the size of its own cache, so that it is not named for 
 the policies. Below: nothing. It knows no worker, no token and no text: `kv_index` keeps what engines themselves tell.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Generic, TypeVar
 
 import attrs
@@ -54,23 +56,34 @@ class PrefixIndex(Generic[Owner]):
 
     # ------------------------------------------------------------------------------------------------------- questions
 
-    def match(self, keys: Iterable[int]) -> Mapping[Owner, int]:
+    def match(self, keys: Sequence[int]) -> Mapping[Owner, int]:
         """How many of `keys` each owner has, counted from the start without a gap; owners of none are absent."""
-        young, old, alive = self._young, self._old, self._alive
         found: list[tuple[int, int]] = []  # how many blocks, and the bits that have exactly so many
-        depth = 0
-        for key in keys if alive else ():
-            owners = young.get(key) or old.get(key, 0)
-            still = alive & owners
-            if still != alive:
-                found.append((depth, alive ^ still))
-                alive = still
-                if not alive:
-                    break
-            depth += 1
-        if alive:
-            found.append((depth, alive))
+        if keys and self._alive:
+            first = self._owners_at(keys[0])
+            if first:
+                last = self._owners_at(keys[-1])
+                self._part(keys, 0, first, len(keys) - 1, last, found)
+                found.append((len(keys), last))
         return self._named(found)
+
+    def _owners_at(self, key: int) -> int:
+        return (self._young.get(key) or self._old.get(key, 0)) & self._alive
+
+    def _part(
+        self, keys: Sequence[int], at: int, owners: int, end: int, left: int, found: list[tuple[int, int]]
+    ) -> None:
+        """Add to `found` how many blocks those of `owners` have, who have block `at`, but for those `left` at block `end`. An
+        owner of a block has all before it, so a run of blocks with the same owners at both ends is looked at no further."""
+        while owners != left:
+            if end - at == 1:
+                found.append((end, owners ^ left))
+                return
+            middle = (at + end) // 2
+            halfway = self._owners_at(keys[middle])
+            if halfway != owners:
+                self._part(keys, at, owners, middle, halfway, found)
+            at, owners = middle, halfway
 
     def _named(self, found: list[tuple[int, int]]) -> Mapping[Owner, int]:
         """The owners of the bits in `found`, which begins with the fewest blocks."""
@@ -101,13 +114,46 @@ class PrefixIndex(Generic[Owner]):
     def insert(self, keys: Sequence[int], owner: Owner) -> None:
         """Note that `owner` now has the blocks of `keys`, all used just now. What one half of the budget cannot hold is left
         out."""
-        self._drop(_DROPPED * len(keys) + 1)
+        if self._dropped:
+            self._drop(_DROPPED * len(keys) + 1)
         slots = self._owners.get(owner) or self._join(owner)
         if slots.most and slots.blocks >= slots.most // 2:
             self._next_epoch_of(owner, slots)
         if len(keys) * self._entry_most + self._bytes > self._half:
             self.next_epoch()
             keys = keys[: self._half // self._entry_most]
+        young = self._young
+        if not young.keys().isdisjoint(keys[:1]):
+            keys = keys[self._add_to_known(keys, slots) :]
+        if self._old or not young.keys().isdisjoint(keys):
+            self._add_one_by_one(keys, slots)
+        else:  # nearly always: a prefix is known up to a place, and nothing of it behind that
+            young.update(zip(keys, repeat(slots.now)))
+            self._bytes += _ENTRY * len(keys)
+            slots.blocks += len(keys)
+
+    def _add_to_known(self, keys: Sequence[int], slots: _Slots) -> int:
+        """Note an owner for the blocks of this epoch that `keys` begins with; how many these are."""
+        bit, alive, young = slots.now, self._alive, self._young
+        begin = 0
+        if young[keys[0]] & bit:  # so it has some: those before a place
+            begin = bisect_left(keys, True, key=lambda key: not young.get(key, 0) & bit)
+        last, more, grown, count = -1, bit, 0, 0
+        for key, owners in zip(keys[begin:], map(young.get, keys[begin:]), strict=True):
+            if owners is None:
+                break
+            if owners is not last:
+                last, left = owners, owners & alive
+                more = (left | bit) if left else bit
+                grown = _size(more) - _size(owners)
+            young[key] = more  # one object for a run of blocks with the same owners
+            self._bytes += grown
+            count += 1
+        slots.blocks += count
+        return begin + count
+
+    def _add_one_by_one(self, keys: Sequence[int], slots: _Slots) -> None:
+        """Note an owner for blocks of which some may be of this epoch, and some of the one before."""
         bit, alive, young, old = slots.now, self._alive, self._young, self._old
         for key in keys:
             owners = young.get(key)

@@ -6,10 +6,11 @@ Pure: the random ones take their generator as an argument. Of equal candidates t
 
 import random
 from collections.abc import Sequence
+from operator import add, attrgetter, truediv
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 
-__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure"]
+__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure", "pressures"]
 
 
 class RoundRobin:
@@ -58,7 +59,12 @@ class LeastRequests:
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._turn += 1
         start = self._turn % len(candidates)
-        return Pick(min([*candidates[start:], *candidates[:start]], key=pressure))
+        found = pressures(candidates)
+        least = min(found)
+        try:
+            return Pick(candidates[found.index(least, start)])
+        except ValueError:  # there is none behind the place where the search starts
+            return Pick(candidates[found.index(least)])
 
 
 class PowerOfTwo:
@@ -74,6 +80,17 @@ class PowerOfTwo:
         if len(candidates) == 1:
             return Pick(candidates[0])
         return Pick(min(self._rng.sample(candidates, 2), key=pressure))
+
+
+_IN_FLIGHT, _WEIGHT = attrgetter("in_flight"), attrgetter("weight")
+_QUEUED, _OTHERS = attrgetter("queued"), attrgetter("others")
+
+
+def pressures(candidates: Sequence[Candidate]) -> list[float]:
+    """The `pressure` of each, without a call for each: there may be a thousand."""
+    waiting = map(max, map(_QUEUED, candidates), map(_OTHERS, candidates))
+    requests = map(add, map(_IN_FLIGHT, candidates), waiting)
+    return [*map(truediv, requests, map(_WEIGHT, candidates))]
 
 
 def pressure(candidate: Candidate) -> float:

@@ -19,9 +19,12 @@ So the price of such a copy is not for one request alone to pay. How many reques
 are in as many caches as they have needed up to now.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from math import exp, sqrt
+from operator import add, attrgetter, truediv
 
 from smg_core.routing.base import Candidate
 from smg_core.routing.settings import RoutingConfig
@@ -46,6 +49,11 @@ makes those wait that are there now. 0.03 and 0.05 were tried in simulated fleet
 spread less evenly, with more long documents wait longer."""
 
 
+_NAME, _WEIGHT, _OTHERS = attrgetter("name"), attrgetter("weight"), attrgetter("others")
+_IN_FLIGHT, _TOKENS, _USAGE = attrgetter("in_flight"), attrgetter("prefill_tokens"), attrgetter("kv_usage")
+"""Read by `map`, each for all candidates: a loop in Python over hundreds of workers would be most of a decision."""
+
+
 class Standing:
     """Keeps the means of a fleet's workers, of at most `settings.remembered_workers`."""
 
@@ -61,6 +69,8 @@ class Standing:
         self._means: dict[str, float] = {}  # of a worker's requests by its weight
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
+        self._idle: dict[str, float] = {}  # of those below it, the share that they lack
+        self.even = True  # whether all candidates of the last `of` have the weight 1
         self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
         self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
@@ -85,30 +95,32 @@ class Standing:
 
     def of(self, candidates: Sequence[Candidate], now: float) -> list[float]:
         """What each candidate stands at, in prompt tokens of a worker of weight 1, at the time `now`."""
-        waits: list[float] = []
-        loads: list[float] = []
-        prompt, pending = self._prompt, self._pending
-        self._pending_then = pending
-        for each in candidates:  # of hundreds of workers most are as they were and idle, so that is looked at first
-            others = each.others
-            if others:
-                waits.append(_waits(each, prompt, pending))
-                loads.append((each.in_flight + others) / each.weight)
-            else:
-                waits.append(each.prefill_tokens)
-                loads.append(each.in_flight / each.weight)
+        self._pending_then = pending = self._pending
+        others, weights = [*map(_OTHERS, candidates)], [*map(_WEIGHT, candidates)]
+        waits: list[float] = [*map(_TOKENS, candidates)]
+        loads: list[float] = [*map(_IN_FLIGHT, candidates)]
+        self.even = even = weights.count(1.0) == len(weights)
+        if any(others):
+            prompt = self._prompt
+            waits = [
+                _waits(each, prompt, pending) if other else each.prefill_tokens
+                for each, other in zip(candidates, others, strict=True)
+            ]
+            loads = [*map(add, loads, others)]
+        if not even:
+            loads = [*map(truediv, loads, weights)]
         self._look(candidates, waits, loads, now)
         self._level = fair = sum(loads) / len(loads)
-        crowd, leads = self._crowd / max(_FEWEST_REQUESTS, fair), self._leads
-        stands = []
-        for each, wait, load in zip(candidates, waits, loads, strict=True):
-            if each.kv_usage > 0:
-                wait += self._full(each.kv_usage)
-            stand = wait / each.weight if wait else 0.0
-            if leads:
-                stand += leads.get(each.name, 0.0)
-            stands.append(stand + crowd * (load - fair) ** 2 if load > fair else stand)
-        return stands
+        if any(used := [*map(_USAGE, candidates)]):
+            waits = [wait + self._full(usage) if usage > 0 else wait for wait, usage in zip(waits, used, strict=True)]
+        stands = waits if even else [*map(truediv, waits, weights)]
+        if self._leads:
+            stands = [*map(add, stands, map(self._leads.get, map(_NAME, candidates), repeat(0.0)))]
+        crowd = self._crowd / max(_FEWEST_REQUESTS, fair)
+        return [
+            stand + crowd * (load - fair) ** 2 if load > fair else stand
+            for stand, load in zip(stands, loads, strict=True)
+        ]
 
     def parts_of(self, worker: Candidate) -> dict[str, float]:
         """What the number of a worker that was among the candidates of the last `of` is the sum of."""
@@ -119,14 +131,11 @@ class Standing:
         crowd = self._crowd / max(_FEWEST_REQUESTS, level) * (load - level) ** 2 if load > level else 0.0
         return {"waiting": waits / worker.weight, "crowd": crowd, "lead": self._leads.get(worker.name, 0.0)}
 
-    def spare(self, candidates: Sequence[Candidate]) -> list[float]:
-        """How much of what a copy is worth counts for each candidate, from 0 to 1: nearly all where no prompts wait in the fleet,
-        and all, also in a busy fleet, for a worker that has had nothing to do for a while."""
+    def spare(self) -> tuple[float, Mapping[str, float]]:
+        """How much of what a copy is worth counts, from 0 to 1: nearly all where no prompts wait in the fleet, little in a busy
+        one. By name the workers for which more of it counts, also in a busy fleet, having had little to do."""
         calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
-        fair, means = self._fair, self._means
-        if not fair:
-            return [calm] * len(candidates)
-        return [max(calm, 1.0 - means.get(each.name, fair) / fair) for each in candidates]
+        return calm, {name: part for name, part in self._idle.items() if part > calm} if calm < 1.0 else {}
 
     def _full(self, usage: float) -> float:
         """What the fullness of a worker's cache weighs, of which `usage` is in use."""
@@ -160,14 +169,15 @@ class Standing:
         there = [means[each.name] for each in candidates]
         self._fair = fair = sum(there) / len(there)
         scale = self._balance * prompt / max(1.0, fair)
-        self._leads = {
-            each.name: scale * (mean - fair) for each, mean in zip(candidates, there, strict=True) if mean > fair
-        }
+        above = [(each.name, mean) for each, mean in zip(candidates, there, strict=True) if mean != fair]
+        self._leads = {name: scale * (mean - fair) for name, mean in above if mean > fair}
+        self._idle = {name: 1.0 - mean / fair for name, mean in above if mean < fair} if fair else {}
 
     def forget(self, worker: str) -> None:
         """The worker has left."""
         self._means.pop(worker, None)
         self._leads.pop(worker, None)
+        self._idle.pop(worker, None)
 
 
 def _waits(worker: Candidate, prompt: float, pending: float) -> float:
@@ -193,15 +203,15 @@ def _prices(places: int) -> tuple[float, ...]:
     return (1.0, *[price_of_a_copy(holders, places) for holders in range(1, places + 1)])
 
 
-def least_to_pay(gains: Sequence[int], tokens: int) -> list[float]:
-    """For each place the least that a prompt of `tokens` costs there, in tokens: those that no place has, and the price of a copy
-    of those that others have. `gains` are the tokens that each place has."""
-    prices, above = _prices(len(gains)), max(gains)
-    price = float(tokens - above)
+def least_to_pay(gains: Sequence[int], tokens: int) -> dict[int, float]:
+    """What a prompt of `tokens` costs at least, in tokens, by what a place has of it: those that no place has, and the price of a
+    copy of those that others have. `gains` are the tokens that each place has."""
+    prices, counts = _prices(len(gains)), Counter(gains)
     pays: dict[int, float] = {}
-    for holders, gain in enumerate(sorted(gains, reverse=True)):
-        if gain != above:
-            price += (above - gain) * prices[holders]
-            above = gain
-        pays[gain] = price
-    return [pays[gain] for gain in gains]
+    above, holders = max(counts), 0
+    price = float(tokens - above)
+    for gain in sorted(counts, reverse=True):
+        price += (above - gain) * prices[holders]
+        pays[gain], above = price, gain
+        holders += counts[gain]
+    return pays

@@ -15,12 +15,14 @@ from typing import NoReturn
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
+from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.handovers import Handovers
 from smg_core.workers.pools import PoolHistory
+from smg_core.workers.records import PoolRecords
 from smg_core.workers.room import room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
-from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec, records_of
 
 __all__ = ["Registry"]
 
@@ -52,6 +54,7 @@ class Registry:
         self._board = board or LocalBoard()
         self.breakers = Breakers(breaker or BreakerConfig(), self._board.breakers)
         self.handovers = Handovers(_lasting(breaker or BreakerConfig()))
+        self._records = PoolRecords(self._board)
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
@@ -207,29 +210,33 @@ class Registry:
         self._index()
 
     def _index(self) -> None:
+        """Bring the index up to date. All workers are looked at, once: there may be a thousand, and one changes often."""
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
-        for worker in self._workers.values():
-            worker.forget_record()  # its facts may be others
-            if worker.state == "ready":
-                for model in worker.serves:
-                    ready.setdefault((model, worker.role), []).append(worker)
-        self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
-        self._kinds = {
-            key: frozenset({id(worker.facts): worker.facts for worker in workers}.values())
-            for key, workers in ready.items()
-        }
-        serving = [worker for worker in self._workers.values() if worker.role != "encode"]
-        self._known = frozenset(model for worker in serving for model in worker.serves)
-        self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
-        self.any_split = bool(self._split)
-        self.any_asleep = any(worker.asleep for worker in self._workers.values())
+        facts_of: dict[tuple[str, WorkerRole], dict[int, EngineFacts]] = {}
         encoders: dict[str, list[Worker]] = {}
+        known, split, serving = set[str](), set[str](), dict[int, EngineFacts]()
         for worker in self._workers.values():
-            for model in worker.models if worker.role == "encode" else ():
-                encoders.setdefault(model, []).append(worker)
-        self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in self._known}
-        self.any_chat = any(not worker.facts.takes_ids for worker in serving)
+            worker.see_facts()
+            role, serves, facts = worker.role, worker.serves, worker.facts
+            if role == "encode":
+                for model in worker.models:
+                    encoders.setdefault(model, []).append(worker)
+            else:
+                known.update(serves)
+                serving[id(facts)] = facts
+            if role not in ("encode", "regular"):
+                split.update(serves)
+            for model in serves if worker.state == "ready" else ():
+                ready.setdefault((model, role), []).append(worker)
+                facts_of.setdefault((model, role), {})[id(facts)] = facts
+        self._records.clear()
+        self.any_asleep = any(worker.asleep for worker in self._workers.values())
+        self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
+        self._kinds = {key: frozenset(found.values()) for key, found in facts_of.items()}
+        self._known, self._split, self.any_split = frozenset(known), frozenset(split), bool(split)
+        self._encoders = {model: tuple(workers) for model, workers in encoders.items() if model in known}
+        self.any_chat = any(not each.takes_ids for each in serving.values())
         self._kinds_of = {}
         for (model, role), found in self._kinds.items():
             if role != "encode":
@@ -283,6 +290,17 @@ class Registry:
     def ready_count(self, model: str, role: WorkerRole) -> int:
         """How many workers for `model` in `role` are ready."""
         return len(self._ready.get((model, role), ()))
+
+    def records(self, workers: tuple[Worker, ...], model: str, role: WorkerRole) -> tuple[CandidateRecord, ...]:
+        """Some of the workers for `model` in `role`, as a policy is shown them now."""
+        if len(workers) > 1 and workers is self._ready.get((model, role)):
+            return self._records.of(workers)
+        return records_of(workers) if len(workers) > 1 else (workers[0].record,)
+
+    @property
+    def pools_kept(self) -> int:
+        """Of how many pools the records are kept."""
+        return len(self._records)
 
     def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
         """Whether the engines of all ready workers for `model` have the same facts."""

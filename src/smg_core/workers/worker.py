@@ -159,6 +159,9 @@ class Board(Protocol):
     shared: bool
     """Whether other processes count in it too."""
 
+    changed: set[int]
+    """Rows of workers that policies are to be shown in another way than before; whoever keeps records takes them out."""
+
     def add(self, row: int, change: int, tokens: int = 0) -> None:
         """Count `change` requests more, and so many tokens of prompts."""
 
@@ -176,9 +179,10 @@ class LocalBoard:
 
     shared = False
 
-    __slots__ = ("_left", "_names", "_rows", "_states", "_tokens", "breakers", "polls", "process")
+    __slots__ = ("_left", "_names", "_rows", "_states", "_tokens", "breakers", "changed", "polls", "process")
 
     def __init__(self) -> None:
+        self.changed: set[int] = set()
         self.process = 0, 1
         self.breakers: BreakerTable | None = None
         self.polls: Polls | None = None
@@ -215,6 +219,7 @@ class LocalBoard:
 
     def add(self, row: int, change: int, tokens: int = 0) -> None:
         self._rows[row] = self._rows.get(row, 0) + change
+        self.changed.add(row)
         if tokens:
             self._tokens[row] = self._tokens.get(row, 0) + tokens
 
@@ -477,6 +482,13 @@ class Worker:
     def forget_record(self) -> None:
         """Something that policies are shown of it has changed, other than its counts."""
         self.kept_record = self._last_record = None
+        self.board.changed.add(self.row)
+
+    def see_facts(self) -> None:
+        """Its engine's facts may be others than before; as far as policies are shown them, its record is made anew."""
+        last = self._last_record
+        if last is not None and last.rank_count != self.rank_count:
+            self.forget_record()
 
     def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
         load = self.load

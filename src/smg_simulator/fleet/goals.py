@@ -19,7 +19,7 @@ from smg_simulator.fleet.pools import EVENTS, FleetSettings, Outage
 from smg_simulator.fleet.replay import MakeChooser, replay
 from smg_simulator.fleet.trace import FleetTrace
 
-__all__ = ["LOAD_KINDS", "NAMED", "Cell", "LoadKind", "Trial", "cells", "tried", "verdict"]
+__all__ = ["LOAD_KINDS", "NAMED", "Cell", "LoadKind", "Trial", "cells", "played", "tried", "verdict"]
 
 
 @attrs.frozen
@@ -116,6 +116,25 @@ class Trial:
 def tried(cell: Cell, seed: int, ours: MakeChooser, plain: MakeChooser, requests: int = 0) -> Trial:
     """Run a cell: `ours` is the policy, `plain` round robin, and `requests` how many come for each engine (0: as many as the
     kind of load has)."""
+    trace, settings = _conditions(cell, seed, requests)
+    tokens = sum(each.prompt_tokens for each in trace.requests)
+    found, asked = figures(replay(trace, settings, plain)), LOAD_KINDS[cell.kind].asked
+    return Trial(
+        cell,
+        seed,
+        hits_of_one_cache(trace, cell.engines * settings.speed.cache_tokens) / tokens,
+        figures(replay(trace, settings, ours)),
+        found,
+        figures(replay(trace, settings, lambda fleet, _: Greedy(fleet))) if asked == "small" else found,
+    )
+
+
+def played(cell: Cell, seed: int, policy: MakeChooser, requests: int = 0) -> Figures:
+    """Run a cell with one policy alone; `requests` as of `tried`."""
+    return figures(replay(*_conditions(cell, seed, requests), policy))
+
+
+def _conditions(cell: Cell, seed: int, requests: int) -> tuple[FleetTrace, FleetSettings]:
     kind, engines = LOAD_KINDS[cell.kind], cell.engines
     requests = requests or kind.requests
     trace = generated(kind.made, Load(requests * engines, kind.rate * engines, block=kind.block, seed=seed))
@@ -127,16 +146,7 @@ def tried(cell: Cell, seed: int, ours: MakeChooser, plain: MakeChooser, requests
         outages=_outages(cell.deaths, trace),
         seed=seed,
     )
-    tokens = sum(each.prompt_tokens for each in trace.requests)
-    found = figures(replay(trace, settings, plain))
-    return Trial(
-        cell,
-        seed,
-        hits_of_one_cache(trace, engines * settings.speed.cache_tokens) / tokens,
-        figures(replay(trace, settings, ours)),
-        found,
-        figures(replay(trace, settings, lambda fleet, _: Greedy(fleet))) if kind.asked == "small" else found,
-    )
+    return trace, settings
 
 
 def _outages(deaths: int, trace: FleetTrace) -> tuple[Outage, ...]:

@@ -380,7 +380,10 @@ class Selecting:
         if self.objectives is not None and role == "regular":
             candidates, told = self._meeting(self.objectives, served, candidates, context, trace)
         ranks_tripped = self._registry.breakers.ranks_tripped
-        seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
+        if ranks_tripped:
+            seen = tuple([self._shown(each, now) for each in candidates])
+        else:
+            seen = self._registry.records(candidates, request.model, role)
         if wishes is not None and wishes.weighed:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)

@@ -50,15 +50,16 @@ def _single(event: pb.KvEvent) -> KvBlocksStored | None:
     """The event where it stores a few blocks without media: most do, and some engines send one for every block that fills."""
     stored = event.stored  # an empty one where the event is of another kind
     hashes, tokens = stored.hashes[:], stored.token_ids[:]  # lists: what is looked at more than once
-    count = len(hashes)
+    count, size, parent = len(hashes), stored.block_size, None
     if not 0 < count <= PART or stored.media:
         return None
-    size = stored.block_size
+    if stored.HasField("parent") and (parent := stored.parent) >= _SIGN:
+        parent -= 1 << 64
     return KvBlocksStored(
-        _signed(hashes),
+        hashes if max(hashes) < _SIGN else _signed(hashes),
         tokens if len(tokens) == size * count else (),
         size,
-        _signed((stored.parent,))[0] if stored.HasField("parent") else None,
+        parent,
         (),
         (),
         stored.adapter,
