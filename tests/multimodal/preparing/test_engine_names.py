@@ -64,12 +64,13 @@ SGLANG_NAMES = {
     "smolvlm": {"pixel_attention_mask"},
     **{
         key: {"image_grid_thw"}
-        for key in ("glm-5.3", "dots-ocr", "cohere-compass", "cosmos-3-edge", "hy4-vl", "minimax-m3")
+        for key in ("glm-5.3", "dots-ocr", "cohere-compass", "cosmos-3-edge", "hy4-vl", "minimax-m3", "inkling-2")
     },
     **{key: {"image_grid_thw"} for key in ("muse-glimmer", "muse-spark")},
     "gemma-4-unified": {"image_position_ids"},
     "lfm2-vl": {"pixel_attention_mask", "spatial_shapes"},
     "step-3.7": {"patch_pixel_values", "num_patches"},
+    "aria": {"pixel_mask"},
     "deepseek-vl-hybrid": {"high_res_pixel_values"},
     "mllama": {"aspect_ratio_ids", "aspect_ratio_mask"},
     "kimi-vl": {"image_grid_hws"},
@@ -142,7 +143,10 @@ def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None
 
 @pytest.mark.parametrize(
     "kind",
-    ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"],
+    [
+        *("qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"),
+        *("inkling_mm_model", "audioflamingo3", "musicflamingo"),
+    ],
 )
 def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     pcm = (recording(1.0, seed=3) * 20000).astype("<i2").tobytes()
