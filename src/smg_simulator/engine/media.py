@@ -145,7 +145,20 @@ def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, s
 # --------------------------------------------------------------------------------------------------------------- checking
 
 
-def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None) -> None:
+_OTHER_GRIDS = frozenset(
+    {
+        *("hunyuan_vl", "hy_v4_vl", "inkling2", "inkling2_loop"),
+        *("kimi_k25", "kimi_k3", "minimax_m3_vl"),
+    }
+)
+"""Model types whose tokens are not a share of the patches: rows have one more, squares are tokens, frames are pooled or parted."""
+_HALVED_TWICE = frozenset({"", "qwen2_audio", "qwen2_5_omni", "qwen2_5_omni_thinker"})
+"""Model types whose frames of sound are halved twice; of others that have Whisper's features it is not known here."""
+
+
+def check_media(
+    seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None, kind: str = ""
+) -> None:
     """Raise Refused where media do not fit the prompt `ids`. `merge` squared is the number of patches for one token, in
     models that send grids; `mels` the number of mel bands of recordings (None: not known)."""
     taken: dict[int, int] = {}
@@ -170,8 +183,10 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
         if sum(each == token_id for each in ids) != count:
             raise Refused(f"token {token_id} stands outside of the placeholders")
     for media, tokens in zip(seen, counts, strict=True):
-        _check_grid(media, tokens, merge)
-        _check_sound(media, tokens, mels)
+        if kind not in _OTHER_GRIDS:
+            _check_grid(media, tokens, merge)
+        if kind in _HALVED_TWICE or "input_features" not in media.tensors:
+            _check_sound(media, tokens, mels)
 
 
 def check_files(seen: Sequence[SeenMedia], ids: Sequence[int], anchor: int | None) -> None:
