@@ -1151,7 +1151,10 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE
         smg_mcp.transport.wire: _ELSEWHERE
-        smg_multimodal.recordings.audio: _BLOCK _COPIED_AT_ONCE
+        smg_multimodal.recordings.audio: _BLOCK _COPIED_AT_ONCE _FRAMES
+        smg_multimodal.recordings.mel_bands: _AT_ONCE
+        smg_multimodal.families.binned_sounds: _BLOCK
+        smg_multimodal.families.usm: _FRAMES
         smg_multimodal.families.granite: _BLOCK
         smg_multimodal.preparing.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decoding.decode: _ROWS _USUAL_SCANS
@@ -1168,6 +1171,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     COST: """
         smg_multimodal.families.kimi_clips: _BESIDE
+        smg_multimodal.families.minicpm_clips: _BESIDE _PER_VIEW
         smg_multimodal.families.molmo_clips: _BESIDE
         smg_multimodal.families.nemotron: _BESIDE
         smg_mcp.catalogue.naming: _MARK
@@ -1193,6 +1197,9 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.patches.nemotron: _BESIDE_A_PICTURE
         smg_multimodal.recordings.parakeet: _NARROWEST _PREEMPHASIS _QUIETEST
         smg_multimodal.tiles.nemotron_nano: _USUAL_TILES
+        smg_multimodal.tiles.aria: _SIDE _TOKENS
+        smg_multimodal.families.dots_sounds: _FRAMES
+        smg_multimodal.families.hy4_clips: _THINNEST
         smg_multimodal.tiles.cohere: _FAR
         smg_multimodal.tiles.deepseek: _PER_CELL
         smg_multimodal.families.filmed: _USUAL_FRAMES
@@ -1213,6 +1220,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.families.nemotron: _MOST_PATCHES
         smg_multimodal.patches.nemotron: _MOST_PATCHES
         smg_multimodal.decoding.clips: _LARGER _SMALL
+        smg_multimodal.families.binned_sounds: _MOST_BINS
         smg_multimodal.decoding.formats: _MOST_PIECES
         smg_multimodal.configs.key_kinds: MOST_TILES
         smg_multimodal.configs.keys: _MOST_AREA

@@ -64,6 +64,13 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "max_patches": ({"max_patches": 9},),
     "total_pixels": ({"total_pixels": 9_000},),
     "vision_segment_max_frames": ({"vision_segment_max_frames": 1}, {"vision_segment_max_frames": None}),
+    "max_num_frames": ({"max_num_frames": 2}, {"max_num_frames": 1}),
+    "stack_frames": ({"stack_frames": 2}, {"stack_frames": None}),
+    "max_slice_nums": ({"max_slice_nums": 2}, {"max_slice_nums": 1}),
+    "scale_resolution": ({"scale_resolution": 98},),
+    "slice_mode": ({"slice_mode": False},),
+    "downsample_mode": ({"downsample_mode": "4x"}, {"downsample_mode": "16x"}),
+    "use_image_id": ({"use_image_id": False},),
     "frame_timestamp_format": ({"frame_timestamp_format": "at {timestamp:.2f}"},),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -184,6 +191,34 @@ FILMED = (
         },
     ),
     Filmed("dots3_note", "qwen3_vl", "Qwen3VLVideoProcessor"),
+    Filmed(
+        "hy_v4_vl",
+        "hy_v4_vl",
+        "HYV4VLVideoProcessor",
+        of={
+            "num_frames": ({"num_frames": 7}, {"num_frames": 8, "fps": 3}),
+            "max_image_size": ({"max_image_size": {"longest_edge": 3000}}, {"max_image_size": {"longest_edge": 112}}),
+            "size": (
+                {"size": {"shortest_edge": 12_000, "longest_edge": 40_000}},
+                {"size": {"shortest_edge": 1, "longest_edge": 2_000}},
+                {"size": 112},
+            ),
+        },
+    ),
+    *(
+        Filmed(
+            name,
+            module,
+            kind,
+            {"scale_resolution": 56, "patch_size": 7},
+            tensors=("pixel_values_videos", "target_sizes_videos"),
+            of={"patch_size": ({"patch_size": 4}, {"patch_size": 14})},
+        )
+        for name, module, kind in (
+            ("minicpmv4_6", "minicpmv4_6", "MiniCPMV4_6VideoProcessor"),
+            ("minicpm_ocr", "minicpm_ocr", "MiniCPMOcrVideoProcessor"),
+        )
+    ),
     *(
         Filmed(
             name,

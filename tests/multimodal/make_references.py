@@ -126,6 +126,11 @@ def normalize(image: torch.Tensor, mean: Any, std: Any, inplace: bool = False) -
     return (image - mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
+def pil_to_tensor(image: Image.Image) -> torch.Tensor:
+    """Bytes of a picture, channel by channel."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
 class Compose:
     """One after the other."""
 
@@ -184,6 +189,7 @@ def stand_in() -> None:
         module.InterpolationMode = InterpolationMode  # type: ignore[attr-defined]
     functions.resize = resize  # type: ignore[attr-defined]
     functions.pad, functions.normalize, functions.crop = pad, normalize, crop  # type: ignore[attr-defined]
+    functions.pil_to_tensor = pil_to_tensor  # type: ignore[attr-defined]
     transforms = modules["torchvision.transforms"]
     transforms.Compose, transforms.ToTensor, transforms.Normalize = Compose, ToTensor, Normalize  # type: ignore[attr-defined]
     transforms.Resize = Resize  # type: ignore[attr-defined]
@@ -430,8 +436,13 @@ def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]
 
 def references(family: Family) -> dict[str, Any]:
     """Rows of every picture."""
-    processor = processor_of(family)
-    return {picture.name: row_of(family, processor, opened(encoded(picture))) for picture in pictures()}
+    from transformers.image_transforms import convert_to_rgb
+
+    processor, rows = processor_of(family), {}
+    for picture in pictures():
+        image = opened(encoded(picture))
+        rows[picture.name] = row_of(family, processor, convert_to_rgb(image) if family.on_white else image)
+    return rows
 
 
 def key_references(family: Family) -> list[dict[str, Any]]:
@@ -634,6 +645,17 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
     elif recorded.name == "granite_speech":
         out = extractor(samples)
         name, tokens = "input_features", int(out["audio_embed_sizes"][0])
+    elif recorded.name == "inkling_mm_model":
+        from transformers.models.inkling.processing_inkling import InklingProcessor
+
+        bins = torch.linspace(-7.0, 2.0, 16, dtype=torch.float64).to(torch.float32)
+        counted = types.SimpleNamespace(bin_centers=bins, dmel_min_value=-7.0, dmel_max_value=2.0)
+        made = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
+        out = {"audio_input_ids": InklingProcessor._extract_dmel_bins(counted, made["input_features"])}
+        name, tokens = "audio_input_ids", int(made["input_features_mask"].sum())
+    elif recorded.name == "dots3_note":
+        out = extractor(samples, sampling_rate=extractor.sampling_rate)
+        name, tokens = "input_features", int(out["num_audio_tokens"].sum())
     elif recorded.name == "nemotron_h_omni":
         from transformers.models.nemotron_h_omni.processing_nemotron_h_omni import NemotronH_Omni_Reasoning_V3Processor
 
@@ -652,6 +674,7 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
 
 def recorded_references(recorded: Recorded) -> list[dict[str, Any]]:
     """Rows of the recordings for the usual configuration, and then for every variation of it."""
+    assert set(recorded.keys) == set(recorded.read), recorded.name
     changes: list[Change] = [{}, *(change for _, change in recording_variations.variations(recorded))]
     return [{"change": change, "rows": recorded_rows(recorded, change)} for change in changes]
 

@@ -47,6 +47,9 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "projector_downsample_rate": ({"projector_downsample_rate": 3},),
     "audio_samples_per_token": ({"audio_samples_per_token": 1000},),
     "samples_per_token": ({"samples_per_token": 1000},),
+    "audio_token_duration_s": ({"audio_token_duration_s": 0.04}, {"audio_token_duration_s": 0.0001}),
+    "window_size_multiplier": ({"window_size_multiplier": 1.0}, {"window_size_multiplier": 2.5}),
+    "chunk_seconds": ({"chunk_seconds": 1},),
     "min_length": ({"min_length": 0}, {"min_length": 40_000}),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -65,6 +68,8 @@ class Recorded:
     config: Change = field(default_factory=dict)
     torch: bool = False
     apart: float = 1e-6
+    named: tuple[str, ...] = ()
+    """The keys of a class whose module cannot be imported without torch; make_references.py holds them against the class."""
 
     @property
     def extractor(self) -> Any:
@@ -74,6 +79,11 @@ class Recorded:
     @property
     def keys(self) -> list[str]:
         """Every key that it or the class below it takes."""
+        return list(self.named) or self.read
+
+    @property
+    def read(self) -> list[str]:
+        """The same, read of the class."""
         taken = [name for each in self.extractor.__mro__[:2] for name in inspect.signature(each.__init__).parameters]
         return [*dict.fromkeys(name for name in taken if name not in ("self", "kwargs")), "padding_side"]
 
@@ -88,6 +98,27 @@ RECORDED = (
     Recorded("ultravox", *_WHISPER, {"feature_size": 128}),
     Recorded("gemma3n", "gemma3n.feature_extraction_gemma3n", "Gemma3nAudioFeatureExtractor", apart=0),
     Recorded("glmasr", *_WHISPER, _SHORT),
+    Recorded("audioflamingo3", *_WHISPER, _SHORT),
+    Recorded("musicflamingo", *_WHISPER, _SHORT),
+    Recorded(
+        "inkling_mm_model",
+        "inkling.feature_extraction_inkling",
+        "InklingFeatureExtractor",
+        torch=True,
+        apart=0,
+        named=(
+            *("feature_size", "sampling_rate", "padding_value", "audio_token_duration_s", "window_size_multiplier"),
+            *("n_fft", "padding_side"),
+        ),
+    ),
+    Recorded(
+        "dots3_note",
+        "dots3_note.feature_extraction_dots3_note",
+        "Dots3NoteFeatureExtractor",
+        {"chunk_length": 2},
+        torch=True,
+        apart=2e-5,
+    ),
     Recorded(
         "gemma4_unified",
         "gemma4_unified.feature_extraction_gemma4_unified",

@@ -44,6 +44,8 @@ class Family:
     call: Mapping[str, Any] = field(default_factory=dict)
     unbatched: bool = False
     """Whether the reference lays all pictures of a prompt in one row, which is left out here."""
+    on_white: bool = False
+    """Whether the reference is given transparent pictures on white: it would put them on a chessboard."""
     kin: bool = False
     """Whether another row has the same pipeline, so that few pictures are enough where time is short."""
 
@@ -847,11 +849,27 @@ FAMILIES = {
             floats=True,
         ),
         Family(
+            "aria",
+            {"max_image_size": 980, "min_image_size": 336, "split_image": True, **HALF},
+            {"model_type": "aria"},
+            "aria",
+            tensors=("pixel_values", "pixel_mask"),
+            call={"max_image_size": 980, "split_image": False},
+        ),
+        Family(
             "inkling",
             {"size": {"height": 40, "width": 40}, **CLIP},
             {"model_type": "inkling_mm_model"},
             torch="inkling",
             tensors=("pixel_values", "num_patches"),
+        ),
+        Family(
+            "inkling-2",
+            {"size": {"height": 40, "width": 40}, **HALF},
+            {"model_type": "inkling2"},
+            torch="inkling2",
+            tensors=("pixel_values", "image_grid_thw"),
+            on_white=True,
         ),
     )
 }

@@ -227,6 +227,7 @@ PROCESSORS = {
     "cohere-compass": ("cohere_compass", "CohereCompassProcessor", {"image_token": "<|IMAGE_PAD|>"}),
     "cosmos-3-edge": ("cosmos3_edge", "Cosmos3EdgeProcessor", {"image_token": "<|image_pad|>"}),
     "hy4-vl": ("hy_v4_vl", "HYV4VLProcessor", {"image_token": "<|image_pad|>"}),
+    "aria": ("aria", "AriaProcessor", {"image_token": "<|img|>", "size_conversion": {980: 256}}),
     "deepseek-vl": (
         "deepseek_vl",
         "DeepseekVLProcessor",
@@ -311,6 +312,7 @@ OF_TORCH = {
         {"image_token": "<image>", "image_start_token": "<img>", "image_end_token": "</img>"},
     ),
     "inkling": ("inkling", "InklingProcessor", {"image_token": "<|unused_200054|>"}),
+    "inkling-2": ("inkling2", "Inkling2Processor", {"image_token": "<|unused_200054|>"}),
 }
 """Families whose processor of pictures needs torch: what the text is written from are our tensors, which are compared
 elsewhere."""

@@ -96,6 +96,8 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
         {"crop_to_patches": False, "maximum_pad_value": 640},
         {"crop_to_patches": False, "maximum_pad_value": 600},
     ),
+    "min_image_size": ({"min_image_size": 500}, {"min_image_size": 2000}),
+    "split_resolutions": ({"split_resolutions": [[490, 980], [980, 490]]},),
     "small_image_upsize": (
         {"small_image_upsize": "never"},
         {"small_image_upsize": "never", "scale_resolution": 112},
@@ -129,6 +131,7 @@ OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
     ("lfm2_vl", "max_image_tokens"): ({"max_image_tokens": 70}, {"max_image_tokens": 20, "min_image_tokens": 9}),
     ("lfm2_vl", "tile_size"): ({"tile_size": 128}, {"tile_size": 64, "max_image_tokens": 20, "min_image_tokens": 9}),
     ("inkling", "size"): ({"size": {"height": 30, "width": 30}}, {"size": {"height": 30, "width": 31}}, {"size": 112}),
+    ("inkling2", "size"): ({"size": {"height": 30, "width": 30}}, {"size": {"height": 30, "width": 44}}, {"size": 112}),
     ("inkling", "resample"): tuple({"resample": code, "rescale_image_frac": 0.7} for code in (1, 2, 3)),
     ("deepseek_vl", "size"): (
         {"size": {"height": 112, "width": 112}},

@@ -24,6 +24,7 @@ __all__ = [
     "EvenRounded",
     "FrameSampling",
     "FromTheMiddle",
+    "OneASecond",
     "Shifted",
     "SpreadAtRate",
     "Uniform",
@@ -178,6 +179,23 @@ class FromTheMiddle:
         if first >= last:
             first, last = 0, total - 1
         return [int(index) for index in np.unique(np.linspace(first, last, count, dtype=np.int64))]
+
+
+@dataclass(frozen=True, slots=True)
+class OneASecond:
+    """MiniCPM-V: the first frame of every second; of a clip of more than `most` seconds as many, spread over its tenths."""
+
+    most: int = 128
+
+    def __call__(self, total: int, rate: float) -> list[int]:
+        """See `FrameSampling`."""
+        _checked(total, rate)
+        seconds = total / rate
+        if seconds <= self.most:
+            return [min(int(second * rate), total - 1) for second in range(math.ceil(seconds))]
+        tenths = int(seconds / 0.1)
+        spread = np.linspace(0, tenths - 1, min(self.most, tenths), dtype=np.int64)
+        return [min(int(round(int(tenth) * 0.1, 1) * rate), total - 1) for tenth in spread]
 
 
 def _once_and_even(places: Sequence[int]) -> list[int]:

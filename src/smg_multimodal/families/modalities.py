@@ -5,7 +5,7 @@ Above: `registry` puts these into rows, `preparing.prepare` decodes for them. Be
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from PIL import Image
@@ -17,6 +17,7 @@ from smg_multimodal.prompts.prompts import (
     PromptTokenizer,
     audio_rule,
     begun_audio_rule,
+    marked_rule,
     repeat_rule,
     timed_video_rule,
     token,
@@ -26,7 +27,9 @@ from smg_multimodal.recordings import audio, speech
 from smg_multimodal.records.types import Batched, Flat, Float32, ItemFeatures, Layout, Modality, Size
 
 __all__ = [
+    "AUDIO_FLAMINGO_AUDIO",
     "GLM_ASR_AUDIO",
+    "MUSIC_FLAMINGO_AUDIO",
     "PHI4_AUDIO",
     "QWEN2_AUDIO",
     "QWEN3_ASR_AUDIO",
@@ -113,7 +116,7 @@ def of_recordings(
 
 
 def _timed(model: Mapping[str, Any]) -> bool:
-    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3", "intern"))
+    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3", "intern", "cosmos3"))
 
 
 def _qwen_clips(files: ModelFiles) -> ClipProcessor:
@@ -180,6 +183,21 @@ GLM_ASR_AUDIO = Modal(
     "input_features",
     frozenset({"num_pieces"}),
 )
+AUDIO_FLAMINGO_AUDIO = replace(
+    GLM_ASR_AUDIO,
+    process=of_recordings(speech.flamingo_recordings),
+    prompt=lambda model, vocabulary: audio_rule(vocabulary, "<sound>", model.get("audio_token_id")),
+)
+
+
+def _music_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
+    start = token(vocabulary, "<|sound_bos|>", model.get("audio_bos_token_id"))
+    end = token(vocabulary, "<|sound_eos|>", model.get("audio_eos_token_id"))
+    feature = token(vocabulary, "<sound>", model.get("audio_token_id"))
+    return marked_rule(start, feature, end, "<sound>", Modality.AUDIO)
+
+
+MUSIC_FLAMINGO_AUDIO = replace(AUDIO_FLAMINGO_AUDIO, prompt=_music_prompt)
 QWEN3_ASR_AUDIO = Modal(
     of_recordings(speech.qwen3_asr_recordings),
     lambda model, vocabulary: audio_rule(

@@ -34,6 +34,7 @@ PATCH_PIPELINES: Mapping[str, Pipeline] = {
     "Glm5NextImageProcessor": whatever_the_model(lambda files: glm5.glm5_image(files.image)),
     "HYV4VLImageProcessor": whatever_the_model(lambda files: patch_variants.hy4_image(files.image)),
     "InklingImageProcessor": whatever_the_model(lambda files: inkling.inkling_image(files.image)),
+    "Inkling2ImageProcessor": whatever_the_model(lambda files: inkling.inkling2_image(files.image)),
     "Lfm2VlImageProcessor": whatever_the_model(lambda files: lfm2.lfm2_image(files.image)),
     "MiniMaxM3VLImageProcessor": whatever_the_model(lambda files: patch_variants.minimax_image(files.image)),
     "MuseGlimmerImageProcessor": whatever_the_model(lambda files: muse.muse_image(files.image)),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.configs.key_kinds import check_sections
 from smg_multimodal.families.document_pipelines import DOCUMENT_RULES
+from smg_multimodal.families.dots_sounds import DOTS_AUDIO
 from smg_multimodal.families.filmed import (
     DOTS_VIDEO,
     GLM_VIDEO,
@@ -21,6 +22,7 @@ from smg_multimodal.families.filmed import (
 )
 from smg_multimodal.families.kimi_clips import KIMI_VIDEO
 from smg_multimodal.families.media_family import GRID, MASKED, PATCHES, SIZED, TILES, MediaFamily, token_rule
+from smg_multimodal.families.minicpm_clips import MINICPM_VIDEO
 from smg_multimodal.families.modalities import (
     PHI4_AUDIO,
     QWEN2_AUDIO,
@@ -129,6 +131,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
                 "qwen3_5_moe",
                 "qwen3_vl_text",
                 "qwen4_exp",
+                "cosmos3_omni",
                 "exaone4_5",
                 "lfm3_vl",
                 "interns1_pro",
@@ -363,6 +366,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         Pictures(("MiniCPMV4_6ImageProcessor",)),
         _minicpm_prompt("<|image_pad|>", default=True),
         {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
+        others={Modality.VIDEO: MINICPM_VIDEO},
     ),
     MediaFamily(
         "qwen2.5-omni",
@@ -403,7 +407,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         token_rule("<|imgpad|>", "image_token_id"),
         PATCHES,
         on_host=GRID,
-        others={Modality.VIDEO: DOTS_VIDEO},
+        others={Modality.VIDEO: DOTS_VIDEO, Modality.AUDIO: DOTS_AUDIO},
     ),
     MediaFamily(
         "paligemma",

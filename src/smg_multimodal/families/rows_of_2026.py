@@ -6,10 +6,13 @@ Above: `registry`, whose table these are part of. Below: the family modules.
 from collections.abc import Callable
 
 from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.families.binned_sounds import INKLING_AUDIO
 from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
+from smg_multimodal.families.hy4_clips import HY4_VIDEO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
-from smg_multimodal.families.modalities import GLM_ASR_AUDIO
+from smg_multimodal.families.minicpm_clips import MINICPM_VIDEO
+from smg_multimodal.families.modalities import AUDIO_FLAMINGO_AUDIO, GLM_ASR_AUDIO, MUSIC_FLAMINGO_AUDIO
 from smg_multimodal.families.nemotron import NEMOTRON_AUDIO, NEMOTRON_VIDEO, nemotron_image_rule
 from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
@@ -122,6 +125,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         token_rule("<|image_pad|>", "image_token_id"),
         PATCHES,
         on_host=GRID,
+        others={Modality.VIDEO: HY4_VIDEO},
     ),
     MediaFamily(
         "minimax-m3",
@@ -256,6 +260,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
             text="<|image_pad|>",
         ),
         {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
+        others={Modality.VIDEO: MINICPM_VIDEO},
     ),
     MediaFamily(
         "nemotron-nano-vl",
@@ -281,6 +286,38 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         token_rule("<|unused_200054|>", "image_token_id"),
         {"pixel_values": Flat("num_patches"), "num_patches": Batched()},
         on_host=frozenset({"num_patches"}),
+        others={Modality.AUDIO: INKLING_AUDIO},
+    ),
+    MediaFamily(
+        "inkling-2",
+        frozenset({"inkling2", "inkling2_loop"}),
+        Pictures(("Inkling2ImageProcessor",)),
+        token_rule("<|unused_200054|>", "image_token_id"),
+        PATCHES,
+        on_host=GRID,
+    ),
+    MediaFamily(
+        "aria",
+        frozenset({"aria"}),
+        Pictures(("AriaImageProcessor",)),
+        token_rule("<|img|>", "image_token_index", "image_token_id"),
+        {"pixel_values": Batched(), "pixel_mask": Batched()},
+    ),
+    MediaFamily(
+        "audio-flamingo-3",
+        frozenset({"audioflamingo3"}),
+        None,
+        None,
+        {},
+        others={Modality.AUDIO: AUDIO_FLAMINGO_AUDIO},
+    ),
+    MediaFamily(
+        "music-flamingo",
+        frozenset({"musicflamingo"}),
+        None,
+        None,
+        {},
+        others={Modality.AUDIO: MUSIC_FLAMINGO_AUDIO},
     ),
 )
 """Looked up by `model_type`, as all rows are."""

@@ -11,6 +11,7 @@ from smg_multimodal.patches import qwen
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import ImageProcessor
 from smg_multimodal.tiles import (
+    aria,
     cohere,
     deepseek_vl,
     gemma,
@@ -44,6 +45,7 @@ _INTERNVL_CHAT = whatever_the_model(lambda files: internvl.internvl_chat_image(f
 _NEXT = whatever_the_model(lambda files: llava.llava_next_image(files.image, files.model, files.processor))
 
 TILE_PIPELINES: Mapping[str, Pipeline] = {
+    "AriaImageProcessor": whatever_the_model(lambda files: aria.aria_image(files.image, files.processor)),
     "CLIPImageProcessor": _CROPPED,
     "Cohere2VisionImageProcessor": whatever_the_model(lambda files: cohere.cohere2_image(files.image)),
     "DeepseekVLHybridImageProcessor": whatever_the_model(

@@ -17,6 +17,7 @@ from smg_multimodal.configs.keys import RECORDING_CLASS, ProcessorClass, positiv
 from smg_multimodal.families.modalities import Modal, of_recordings
 from smg_multimodal.prompts.prompts import GEMMA_3N, GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule
 from smg_multimodal.recordings.audio import WHISPER_ONLY
+from smg_multimodal.recordings.mel_bands import MelBands
 from smg_multimodal.records.errors import BadRecording
 from smg_multimodal.records.types import Array, Batched, Float32, ItemFeatures, Modality, Size
 
@@ -26,6 +27,9 @@ PromptFactory = Callable[[Mapping[str, Any], PromptTokenizer], PromptRule]
 
 _MULTIPLE = 128
 """Samples to a multiple of which a recording is padded with silence."""
+
+_FRAMES = 256
+"""Frames whose spectra are made at once: they stay in a core's second-level cache."""
 
 
 def _mel(hertz: float) -> float:
@@ -91,19 +95,27 @@ class UsmProcessor:
         if self.scale != 1.0:
             samples = samples * self.scale
         pieces = np.lib.stride_tricks.sliding_window_view(samples, self.frame + 1)[:: self.hop]
-        sharp = pieces[:, :-1]
-        if self.emphasis > 0 and not self.htk:
-            sharp = pieces[:, 1:] - self.emphasis * pieces[:, :-1]
-        elif self.emphasis > 0:
-            first = pieces[:, :1] * (1.0 - self.emphasis)
-            sharp = np.concatenate([first, pieces[:, 1:-1] - self.emphasis * pieces[:, :-2]], axis=1)
-        mels = np.abs(np.fft.rfft(sharp * self._window(), self.transform)) @ self.filters()
-        loud = np.log(np.maximum(mels, self.floor) if self.fixed else mels + self.floor)
-        if self.mean is not None:
-            loud = loud - np.array(self.mean)
-        if self.deviation is not None:
-            loud = loud / np.array(self.deviation)
-        return loud.astype(np.float32)
+        bands, window = MelBands.of(self.filters()), self._window()
+        made = np.empty((len(pieces), self.mels), np.float32)
+        for start in range(0, len(pieces), _FRAMES):
+            sharp = self._sharpened(pieces[start : start + _FRAMES])
+            mels = bands(np.abs(np.fft.rfft(sharp * window, self.transform)))
+            loud = np.log(np.maximum(mels, self.floor) if self.fixed else mels + self.floor)
+            if self.mean is not None:
+                loud = loud - np.array(self.mean)
+            if self.deviation is not None:
+                loud = loud / np.array(self.deviation)
+            made[start : start + _FRAMES] = loud
+        return made
+
+    def _sharpened(self, pieces: Float32) -> Float32:
+        """Frames, of which each sample has lost a part of the one before it."""
+        if self.emphasis <= 0:
+            return pieces[:, :-1]
+        if not self.htk:
+            return np.asarray(pieces[:, 1:] - self.emphasis * pieces[:, :-1])
+        first = pieces[:, :1] * (1.0 - self.emphasis)
+        return np.concatenate([first, pieces[:, 1:-1] - self.emphasis * pieces[:, :-2]], axis=1)
 
     def item(self, samples: Float32) -> ItemFeatures:
         """The tensors of one mono recording at `rate`."""

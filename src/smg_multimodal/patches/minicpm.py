@@ -19,7 +19,7 @@ from smg_multimodal.pixels.filters import Filter
 from smg_multimodal.pixels.resample import BICUBIC, resample_of, resize
 from smg_multimodal.pixels.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_columns
 from smg_multimodal.records.errors import UnsupportedModel
-from smg_multimodal.records.types import Array, Bytes8, ItemFeatures, Size
+from smg_multimodal.records.types import Array, Bytes8, ItemFeatures, Modality, Size
 
 __all__ = [
     "MiniCpmProcessor",
@@ -27,6 +27,7 @@ __all__ = [
     "minicpm_image",
     "minicpm_ocr_image",
     "minicpm_strips_image",
+    "slicer_of",
     "views_apart",
 ]
 
@@ -148,16 +149,17 @@ class MiniCpmProcessor:
 
 
 def views_apart(features: ItemFeatures) -> dict[str, Array]:
-    """The same picture view by view, as vLLM's class takes it: (1, views, 3, patch, longest) floats, each view's patches side by
-    side with zeros after them, and (1, views, 2) rows of (rows, columns) of patches."""
-    strip, sizes = features.tensors["pixel_values"], features.tensors["target_sizes"]
+    """The same picture or clip view by view, as vLLM's class takes it: (1, views, 3, patch, longest) floats, each view's patches
+    side by side with zeros after them, and (1, views, 2) rows of (rows, columns) of patches."""
+    end = "_videos" if features.modality is Modality.VIDEO else ""
+    strip, sizes = features.tensors[f"pixel_values{end}"], features.tensors[f"target_sizes{end}"]
     lengths = [int(rows * columns) * strip.shape[2] for rows, columns in sizes]
     out = np.zeros((1, len(lengths), *strip.shape[1:3], max(lengths)), strip.dtype)
     start = 0
     for view, length in enumerate(lengths):
         out[0, view, :, :, :length] = strip[0, :, :, start : start + length]
         start += length
-    return {"pixel_values": out, "target_sizes": sizes[None]}
+    return {f"pixel_values{end}": out, f"target_sizes{end}": sizes[None]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +229,8 @@ def minicpm_strips_image(config: Mapping[str, Any], model: Mapping[str, Any]) ->
     return StripsProcessor(slicer, int(config.get("image_feature_size") or 64))
 
 
-def _slicer(config: Mapping[str, Any], normalizer: Normalizer) -> MiniCpmProcessor:
-    """What all of these read of a settled configuration."""
+def slicer_of(config: Mapping[str, Any], normalizer: Normalizer) -> MiniCpmProcessor:
+    """What pictures and clips from 4.6 on read of a settled configuration."""
     return MiniCpmProcessor(
         normalizer=normalizer,
         most=1 if config.get("slice_mode") is False else int(config.get("max_slice_nums") or 9),
@@ -242,11 +244,11 @@ def _slicer(config: Mapping[str, Any], normalizer: Normalizer) -> MiniCpmProcess
 def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
     """From preprocessor_config.json."""
     config = settled(config, _CLASS)
-    return _slicer(config, normalizer_of(config, HALF, HALF))
+    return slicer_of(config, normalizer_of(config, HALF, HALF))
 
 
 def minicpm_ocr_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
     """From preprocessor_config.json of MiniCPM-OCR. Enlarging by the size of letters would need OpenCV, and is refused."""
     config = settled(config, _OCR)
-    made = _slicer(config, normalizer_of(config, HALF, HALF, fused_normalizer))
+    made = slicer_of(config, normalizer_of(config, HALF, HALF, fused_normalizer))
     return replace(made, enlarged=config["small_image_upsize"] == "always")

@@ -40,6 +40,12 @@ VLLM: TensorNames = {
     ("internvl-chat", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
     ("minicpm-v", _IMAGE): {"target_sizes": "tgt_sizes"},
     ("minicpm-ocr", _IMAGE): {"target_sizes": "tgt_sizes"},
+    **{
+        (name, _VIDEO): {"pixel_values_videos": "video_pixel_values", "target_sizes_videos": "video_tgt_sizes"}
+        for name in ("minicpm-v", "minicpm-ocr")
+    },
+    ("inkling", _AUDIO): {"audio_input_ids": "input_audio_features"},
+    ("audio-flamingo-3", _AUDIO): {"input_features_mask": "feature_attention_mask", "num_pieces": "chunk_counts"},
     ("phi-3", _IMAGE): {"num_img_tokens": None},
     ("phi-4", _IMAGE): {"image_pixel_values": "input_image_embeds"},
     ("phi-4", _AUDIO): {"audio_input_features": "input_audio_embeds", "audio_embed_sizes": None},

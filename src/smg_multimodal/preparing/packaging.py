@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from smg_multimodal.families.binned_sounds import steps_in_a_row
 from smg_multimodal.families.nemotron import frames_apart
 from smg_multimodal.families.newer_clips import unsegmented
 from smg_multimodal.patches.minicpm import views_apart
@@ -55,6 +56,9 @@ class _Arrangement:
 _ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
     ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
     ("minicpm-ocr", Modality.IMAGE): _Arrangement(views_apart),
+    ("minicpm-v", Modality.VIDEO): _Arrangement(views_apart),
+    ("minicpm-ocr", Modality.VIDEO): _Arrangement(views_apart),
+    ("inkling", Modality.AUDIO): _Arrangement(steps_in_a_row, {"audio_input_ids": "num_audio_tokens"}),
     ("nemotron-omni", Modality.VIDEO): _Arrangement(frames_apart, {"pixel_values_videos": "num_frames"}),
     ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
 }
@@ -62,6 +66,8 @@ _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 """Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("smolvlm", Modality.VIDEO): "its model takes no clips",
+    ("dots-note", Modality.VIDEO): "its model takes frames and sound in pieces, with a prompt of its own",
+    ("dots-note", Modality.AUDIO): "its model takes the samples of recordings",
     ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
     ("muse-spark", Modality.VIDEO): "its model takes clips without a grid, laid out otherwise",
     ("muse-spark", Modality.AUDIO): "its model takes features of another encoder's",

@@ -8,7 +8,7 @@ edge calls `features` in a thread, everything else on its own.
 import contextlib
 import copy
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -30,7 +30,7 @@ from smg_multimodal.preparing.content import DigestMemory, FeatureCache, Noted, 
 from smg_multimodal.preparing.wire_forms import FloatType, WireForm
 from smg_multimodal.prompts.expand import Expanded, ReadyItem, expand
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer
-from smg_multimodal.records.errors import BadMedia, MediaTooLarge, UnsupportedModel
+from smg_multimodal.records.errors import BadClip, BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.records.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 from smg_multimodal.records.walks import MOST_STEPS
 
@@ -204,7 +204,8 @@ class Preparer:
             return processor.item(self._reader.recording(media.data, self._limits, known, processor.rate))
         clip = facts if isinstance(facts, ClipFacts) else self._reader.clip_facts(media.data, self._limits)
         places = processor.sample(clip.frames, clip.rate)
-        with contextlib.closing(self._reader.clip_frames(media.data, self._limits, clip, places)) as frames:
+        taken = self._reader.clip_frames(media.data, self._limits, clip, places)
+        with _refused_as_clip(clip.size), contextlib.closing(taken) as frames:
             if isinstance(processor, NumberedClips):
                 return processor.numbered(frames, places, clip.rate)
             return processor.item(frames, clip.seconds(places), len(places) / clip.frames * clip.rate)
@@ -254,15 +255,16 @@ class Preparer:
     def _cost_of_clip(self, media: Media, processor: ClipProcessor, limits: ImageLimits) -> Cost:
         facts = self._reader.clip_facts(media.data, limits)
         count = len(processor.sample(facts.frames, facts.rate))
-        turned = {facts.size, Size(facts.size.width, facts.size.height)}
-        sizes = _measured(turned, lambda size: processor.measure(size, count))
+        turned = (facts.size, Size(facts.size.width, facts.size.height))
+        with _refused_as_clip(facts.size):
+            sizes = _measured(turned, lambda size: processor.measure(size, count))
         tokens = min(processor.measure(size, count)[0] for size in sizes)
         return cost_of_clip(facts, count, tokens, max(processor.nbytes(size, count) for size in sizes))
 
     def _accepted(self, media: Media, stored: Size, processor: ImageProcessor) -> list[Size]:
         """What a picture that is stored with that size may be when it is upright, as far as the family takes it. Its orientation
         is not read: that would mean opening the file."""
-        sizes = {self._looked_at(media, size) for size in (stored, Size(stored.width, stored.height))}
+        sizes = [self._looked_at(media, size) for size in (stored, Size(stored.width, stored.height))]
         return _measured(sizes, processor.measure)
 
     def ready(self, media: Media) -> ReadyItem:
@@ -295,16 +297,27 @@ class Preparer:
         return self.placed(ids, grouped, [self.ready(each) for each in grouped])
 
 
+@contextlib.contextmanager
+def _refused_as_clip(size: Size) -> Iterator[None]:
+    """What a family says of a frame of that size, as a picture, is said of the clip."""
+    try:
+        yield
+    except BadClip:
+        raise
+    except BadMedia as error:
+        raise BadClip(f"the clip is {size.width}x{size.height}, which the model does not take") from error
+
+
 def _measured(sizes: Iterable[Size], measure: Callable[[Size], object]) -> list[Size]:
-    """Those of `sizes` that the family takes. Where it takes none, its refusal is raised."""
-    accepted, refusal = [], BadMedia("the media has a shape that the model does not take")
-    for size in sizes:
+    """Those of `sizes` that the family takes. Where it takes none, its refusal of the first is raised."""
+    accepted, refusals = [], []
+    for size in dict.fromkeys(sizes):
         try:
             measure(size)
         except BadMedia as error:
-            refusal = error
+            refusals.append(error)
         else:
             accepted.append(size)
     if not accepted:
-        raise refusal
+        raise refusals[0]
     return accepted

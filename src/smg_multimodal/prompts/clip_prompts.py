@@ -17,6 +17,7 @@ __all__ = [
     "glm_clip_rule",
     "in_words",
     "internvl_clip_rule",
+    "minicpm_clip_rule",
     "molmo2_clip_rule",
     "smolvlm_clip_rule",
 ]
@@ -102,6 +103,29 @@ def molmo2_clip_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> P
         return writer.done()
 
     return PromptRule(Modality.VIDEO, "<|video|>", anchor, feature, replace)
+
+
+def minicpm_clip_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
+    """MiniCPM-V: the clip's number, and each frame as a picture: the overview, then the slices row by row."""
+    start, end = token(vocabulary, "<image>"), token(vocabulary, "</image>")
+    slice_start, slice_end = token(vocabulary, "<slice>"), token(vocabulary, "</slice>")
+    number = (token(vocabulary, "<image_id>"), token(vocabulary, "</image_id>"))
+    feature = token(vocabulary, "<|video_pad|>", model.get("video_token_id"))
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        writer, (frames, _, columns) = ReplacementWriter(), item.grid
+        if item.facts["numbered"]:
+            writer.put(number[0], *vocabulary.encode(str(index)), number[1])
+        overview, *slices = item.facts["tokens"]
+        for _ in range(frames):
+            writer.put(start).run(feature, overview).put(end)
+            for place, count in enumerate(slices):
+                if place and place % columns == 0:
+                    writer.put(*vocabulary.encode("\n"))
+                writer.put(slice_start).run(feature, count).put(slice_end)
+        return writer.done()
+
+    return PromptRule(Modality.VIDEO, "<|video_pad|>", feature, feature, replace)
 
 
 _ONES = (

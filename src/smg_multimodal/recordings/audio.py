@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from smg_multimodal.configs.key_kinds import refused
 from smg_multimodal.configs.keys import RECORDING_CLASS, ProcessorClass, positive_number, settled
+from smg_multimodal.recordings.mel_bands import MelBands
 from smg_multimodal.records.errors import BadRecording, MediaTooLarge
 from smg_multimodal.records.types import Array, Float32, Float64, ItemFeatures, Modality, Size
 from smg_multimodal.records.walks import MOST_STEPS, StepCount
@@ -41,6 +42,8 @@ __all__ = [
 
 _BLOCK = 4096
 """Frames or samples worked on at once: what is in between takes memory for these alone, however long the recording is."""
+_FRAMES = 512
+"""Frames whose spectra are made at once: they stay in a core's second-level cache."""
 _WEIGHTS = 256 * 1024
 """Weights of the resampler's filter that are in memory at once, two megabytes of them: rates without a common divisor have
 millions."""
@@ -108,6 +111,13 @@ def windowed(frames: int, window: int = 50) -> int:
     return whole * 13 + rest
 
 
+def _power(spectrum: NDArray[np.complex64]) -> Float64:
+    """The squares of absolute values, in double precision."""
+    parts = spectrum.view(np.float32).astype(np.float64)
+    parts *= parts
+    return np.asarray(parts[:, 0::2] + parts[:, 1::2])
+
+
 @dataclass(frozen=True, slots=True)
 class WhisperProcessor:
     """Recordings to (1, mels, frames) floats and a (1, frames) mask of real frames.
@@ -128,19 +138,16 @@ class WhisperProcessor:
     def log_mel(self, samples: Float32) -> Float32:
         """(mels, samples // hop) floats: log10 power, floored eight below its highest, scaled to about [-1, 1]."""
         padded = np.pad(samples, self.fft // 2, mode="reflect")
-        filters = mel_filters(self.fft // 2 + 1, self.mels, 0.0, 8000.0, self.rate).T
+        bands = MelBands.of(mel_filters(self.fft // 2 + 1, self.mels, 0.0, 8000.0, self.rate))
+        window = np.hanning(self.fft + 1)[:-1]
         frames = np.lib.stride_tricks.sliding_window_view(padded, self.fft)[:: self.hop][:-1]
         loud = np.empty((self.mels, len(frames)), np.float32)
-        for start in range(0, len(frames), _BLOCK):
-            loud[:, start : start + _BLOCK] = self._loudness(frames[start : start + _BLOCK], filters)
+        for start in range(0, len(frames), _FRAMES):
+            spectrum = np.fft.rfft(frames[start : start + _FRAMES] * window).astype(np.complex64)
+            loud[:, start : start + _FRAMES] = np.log10(np.maximum(1e-10, bands(_power(spectrum)))).T
         return np.asarray(
             (np.maximum(loud, loud.max() - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
         )
-
-    def _loudness(self, frames: Float32, filters: Float64) -> Float64:
-        spectrum = np.fft.rfft(frames.astype(np.float64) * np.hanning(self.fft + 1)[:-1]).astype(np.complex64)
-        power = np.abs(spectrum, dtype=np.float64) ** 2.0
-        return np.asarray(np.log10(np.maximum(1e-10, np.dot(filters, power.T))))
 
     def _padded(self, samples: Float32) -> tuple[Float32, int]:
         """The samples that features are made of, and how many frames of these are real."""

@@ -22,6 +22,7 @@ __all__ = [
     "Qwen3AsrProcessor",
     "UltravoxProcessor",
     "VoxtralProcessor",
+    "flamingo_recordings",
     "glm_asr_recordings",
     "qwen3_asr_recordings",
     "ultravox_recordings",
@@ -170,10 +171,14 @@ class Qwen3AsrProcessor:
 
 @dataclass(frozen=True, slots=True)
 class GlmAsrProcessor:
-    """Recordings to (pieces, mels, frames) floats and a mask of real frames: pieces as long as Whisper's recordings are."""
+    """Recordings to (pieces, mels, frames) floats and a mask of real frames: pieces as long as Whisper's recordings are.
+
+    The encoder halves the frames; `pooled` of those that it leaves are one token. Audio Flamingo and Music Flamingo too.
+    """
 
     mel: WhisperProcessor
     longest: float = 630.0
+    pooled: int = 4
 
     @property
     def rate(self) -> int:
@@ -192,7 +197,7 @@ class GlmAsrProcessor:
             "input_features_mask": mask,
             "num_pieces": np.array([len(made)], np.int64),
         }
-        tokens = (halved - 4) // 4 + 1
+        tokens = (halved - self.pooled) // self.pooled + 1
         if tokens < 1:
             raise BadRecording("the recording is too short to have a token")
         return ItemFeatures(tensors, Size(1, len(samples)), tokens, (len(made),), Modality.AUDIO)
@@ -202,10 +207,20 @@ def glm_asr_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> G
     """From preprocessor_config.json and processor_config.json, whose `max_audio_len` is in seconds; of it whole pieces are
     taken."""
     del model
+    return _in_whole_pieces(config, 655, pooled=4)
+
+
+def flamingo_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> GlmAsrProcessor:
+    """Of Audio Flamingo 3 and Music Flamingo: as GLM-ASR's, with twice as many tokens."""
+    usual = 1200 if model.get("model_type") == "musicflamingo" else 600
+    return _in_whole_pieces(config, usual, pooled=2)
+
+
+def _in_whole_pieces(config: Mapping[str, Any], usual: float, pooled: int) -> GlmAsrProcessor:
     mel = whisper(config, {"feature_size": 128})
     piece = mel.seconds or 30
-    longest = float(config.get("max_audio_len") or 655) // piece * piece
-    return GlmAsrProcessor(replace(mel, longest=longest), longest)
+    longest = float(config.get("max_audio_len") or usual) // piece * piece
+    return GlmAsrProcessor(replace(mel, longest=longest), longest, pooled)
 
 
 def _whole(config: Mapping[str, Any], mels: int, *also: ProcessorClass) -> WhisperProcessor:

@@ -251,7 +251,7 @@ class EngineCore:
         if any(not (words.hears if media.modality == "audio" else words.sees) for media in seen):
             raise Refused("This model does not support multimodal input")
         check_names(seen, words.model_type)
-        check_media(seen, request.input_ids, words.merge, words.mels)
+        check_media(seen, request.input_ids, words.merge, words.mels, words.model_type)
         check_files(seen, request.input_ids, words.anchor)
 
     def _check_sampling(self, asked: Sampling) -> None:

@@ -145,7 +145,20 @@ def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, s
 # --------------------------------------------------------------------------------------------------------------- checking
 
 
-def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None) -> None:
+_OTHER_GRIDS = frozenset(
+    {
+        *("hunyuan_vl", "hy_v4_vl", "inkling2", "inkling2_loop"),
+        *("kimi_k25", "kimi_k3", "minimax_m3_vl"),
+    }
+)
+"""Model types whose tokens are no share of the patches: rows have one more, squares are tokens, frames are pooled or parted."""
+_HALVED_TWICE = frozenset({"", "qwen2_audio", "qwen2_5_omni", "qwen2_5_omni_thinker"})
+"""Model types whose frames of sound are halved twice; of others that have Whisper's features it is not known here."""
+
+
+def check_media(
+    seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None, kind: str = ""
+) -> None:
     """Raise Refused where media do not fit the prompt `ids`. `merge` squared is the number of patches for one token, in
     models that send grids; `mels` the number of mel bands of recordings (None: not known)."""
     taken: dict[int, int] = {}
@@ -170,8 +183,8 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
         if sum(each == token_id for each in ids) != count:
             raise Refused(f"token {token_id} stands outside of the placeholders")
     for media, tokens in zip(seen, counts, strict=True):
-        _check_grid(media, tokens, merge)
-        _check_sound(media, tokens, mels)
+        _check_grid(media, tokens, None if kind in _OTHER_GRIDS else merge)
+        _check_sound(media, tokens, mels, kind)
 
 
 def check_files(seen: Sequence[SeenMedia], ids: Sequence[int], anchor: int | None) -> None:
@@ -223,9 +236,10 @@ def _embeddings(media: SeenMedia, ids: Sequence[int]) -> list[int]:
     return counts
 
 
-def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int) -> None:
+def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int | None) -> None:
+    """Raise Refused where the tokens do not match the grid; without `merge` they need not."""
     grid = media.tensors.get(f"{media.modality}_grid_thw")
-    if grid is None:
+    if grid is None or merge is None:
         return
     if len(grid.shape) != 2 or grid.shape[1] != 3 or len(grid.values) != 3 * len(counts):
         raise Refused(f"{media.modality}_grid_thw: {grid} for {len(counts)} items")
@@ -238,10 +252,10 @@ def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int) -> None:
             raise Refused(f"{count} tokens for {cells} patches, {merge * merge} of which become one")
 
 
-def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> None:
+def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None, kind: str) -> None:
     """Raise Refused where the tokens do not match the frames: Whisper's (counted by the mask) are halved twice, of Phi-4's
     eight become one token."""
-    whisper = media.tensors.get("input_features")
+    whisper = media.tensors.get("input_features") if kind in _HALVED_TWICE else None
     phi = media.tensors.get("input_audio_embeds") or media.tensors.get("audio_input_features")
     if whisper is not None:
         mask = media.tensors.get("feature_attention_mask")

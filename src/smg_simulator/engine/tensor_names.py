@@ -47,7 +47,8 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
             "exaone4_5",
             "lfm3_vl",
             "hyperclovax_vision_v2",
-            "dots3_note",
+            "hy_v4_vl",
+            "cosmos3_omni",
         ),
         _QWEN,
     ),
@@ -66,17 +67,29 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
         for key in ("deepseek_ocr", "deepseek_ocr2", "unlimited_ocr")
     },
-    **{key: {"image": _names("pixel_values", "image_grid_thw")} for key in ("dots_ocr", "hy_v4_vl")},
-    **{key: {"image": _names("pixel_values", "num_patches")} for key in ("cohere2_vision", "inkling_mm_model")},
+    **{
+        key: {"image": _names("pixel_values", "image_grid_thw")}
+        for key in ("dots_ocr", "dots3_note", "inkling2", "inkling2_loop")
+    },
+    "cohere2_vision": {"image": _names("pixel_values", "num_patches")},
+    "inkling_mm_model": {
+        "image": _names("pixel_values", "num_patches"),
+        "audio": _names("input_audio_features", "num_audio_tokens"),
+    },
     **{
         key: {"audio": _names("input_features", "audio_embed_sizes")}
         for key in ("granite_speech", "granite_speech_plus")
     },
     "deepseek_vl_v2": {"image": _names("pixel_values", "images_spatial_crop", may=("images_crop",))},
-    "glmasr": {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")},
+    **{
+        key: {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")}
+        for key in ("glmasr", "audioflamingo3")
+    },
+    "musicflamingo": {"audio": _names("input_features", "input_features_mask", "num_pieces")},
     "lfm2_vl": {"image": _names("pixel_values", "spatial_shapes", "num_patches")},
     "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
     "deepseek_vl": _PIXELS,
+    "aria": {"image": _names("pixel_values", "pixel_mask")},
     "muse_spark": {},
     "nemotron_h_omni": {
         "video": _names("pixel_values_flat_video", "video_num_patches", "frames_indices", "frame_duration_ms")
@@ -127,7 +140,13 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     },
     **dict.fromkeys(("cohere_compass", "cosmos3_edge", "glm5_next", "minimax_m3_vl", "muse_glimmer"), _QWEN),
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
-    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")},
+    **{
+        key: {
+            "image": _names("pixel_values", "tgt_sizes"),
+            "video": _names("video_pixel_values", "video_tgt_sizes"),
+        }
+        for key in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
+    },
     "voxtral": {"audio": _names("audio_arrays")},
     "ultravox": {"audio": _names("audio_features", "audio_lens", "audio_token_len", "audio_num_chunks")},
     "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},

@@ -29,10 +29,11 @@ BY_PILLOW = frozenset(
         "phi-3",
         "molmo-2",
         "nemotron-omni",
+        "inkling-2",
         *(family.name for family in FAMILIES.values() if family.published or family.vllm),
     }
 )
-"""Models whose own code, which engines run, resizes by Pillow, or floats alone: `resize` changes nothing for them."""
+"""Models whose own code, which engines run, resizes by Pillow, or floats alone, or nothing: `resize` changes nothing for them."""
 BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
 SMALLER = {
     "kimi-k2.5": {"max_patches": 60},

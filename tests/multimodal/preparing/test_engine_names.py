@@ -22,7 +22,7 @@ from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
 from smg_multimodal.recordings.audio import wave_of_pcm16
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import Modality
-from smg_simulator.engine.media import SeenMedia, read_media
+from smg_simulator.engine.media import SeenMedia, check_media, read_media
 from smg_simulator.engine.refusal import Refused
 from smg_simulator.engine.tensor_names import TAKEN, check_names
 
@@ -64,12 +64,13 @@ SGLANG_NAMES = {
     "smolvlm": {"pixel_attention_mask"},
     **{
         key: {"image_grid_thw"}
-        for key in ("glm-5.3", "dots-ocr", "cohere-compass", "cosmos-3-edge", "hy4-vl", "minimax-m3")
+        for key in ("glm-5.3", "dots-ocr", "cohere-compass", "cosmos-3-edge", "hy4-vl", "minimax-m3", "inkling-2")
     },
     **{key: {"image_grid_thw"} for key in ("muse-glimmer", "muse-spark")},
     "gemma-4-unified": {"image_position_ids"},
     "lfm2-vl": {"pixel_attention_mask", "spatial_shapes"},
     "step-3.7": {"patch_pixel_values", "num_patches"},
+    "aria": {"pixel_mask"},
     "deepseek-vl-hybrid": {"high_res_pixel_values"},
     "mllama": {"aspect_ratio_ids", "aspect_ratio_mask"},
     "kimi-vl": {"image_grid_hws"},
@@ -99,6 +100,13 @@ def seen(made: Prepared) -> tuple[SeenMedia, ...]:
     return read_media(pb.GenerateRequest(mm_inputs=message))
 
 
+def assert_taken(made: Prepared, kind: str, merge: int = 2) -> None:
+    """By the embedded engine: the names of the tensors, their rows, and how many tokens they have in the prompt."""
+    media = seen(made)
+    check_names(media, kind)
+    check_media(media, made.expanded.ids, merge, None, kind)
+
+
 def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
     """But of those that vLLM has no class for, or none any more."""
     for row in ROWS:
@@ -112,8 +120,8 @@ def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("family", ON_VLLM, ids=lambda family: family.name)
 def test_pictures_are_called_what_the_model_class_takes(family: Family) -> None:
-    media = seen(of(family))
-    check_names(media, str(family.model["model_type"]))
+    made = of(family)
+    assert_taken(made, str(family.model["model_type"]), int(family.preprocessor.get("merge_size", 2)))
 
 
 def film() -> bytes:
@@ -131,7 +139,7 @@ FILMED = [row for row in ROWS if Modality.VIDEO in row.others and (row.name, Mod
 def test_clips_are_called_what_the_model_class_takes(row: MediaFamily) -> None:
     for kind in row.model_types:
         sizes = {"size": {"shortest_edge": 336}, "crop_size": 336} if kind.startswith("llava_next") else {}
-        check_names(seen(prepared(ModelFiles({"model_type": kind}, sizes), film(), Modality.VIDEO)), kind)
+        assert_taken(prepared(ModelFiles({"model_type": kind}, sizes), film(), Modality.VIDEO), kind)
 
 
 def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None:
@@ -142,11 +150,14 @@ def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None
 
 @pytest.mark.parametrize(
     "kind",
-    ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"],
+    [
+        *("qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"),
+        *("inkling_mm_model", "audioflamingo3", "musicflamingo"),
+    ],
 )
 def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     pcm = (recording(1.0, seed=3) * 20000).astype("<i2").tobytes()
-    check_names(seen(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO)), kind)
+    assert_taken(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO), kind)
 
 
 @pytest.mark.sampled(keep=8)

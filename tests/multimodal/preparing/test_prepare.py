@@ -22,7 +22,7 @@ from smg_multimodal.families.registry import family_of
 from smg_multimodal.preparing.engine_names import VLLM, named_for_engine
 from smg_multimodal.preparing.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm
 from smg_multimodal.preparing.prepare import Detail, Media, Prepared, Preparer
-from smg_multimodal.records.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
+from smg_multimodal.records.errors import BadClip, BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.records.types import Modality
 
 WORDS = TestVocabulary()
@@ -441,3 +441,24 @@ def test_molmos_pooled_patches_are_counted_by_picture_for_vllm_and_through_all_o
     moved = np.where(later >= 0, later + first["image_num_patches"], later)
     assert np.array_equal(joint[-len(later) :], moved)
     assert "image_grids" not in packed.tensors
+
+
+@pytest.mark.parametrize("size", [(1, 10_000), (10_000, 1)])
+def test_a_picture_that_is_too_thin_is_refused_by_the_size_that_it_has(size: tuple[int, int]) -> None:
+    """It may have to be turned, which is not known before it is opened."""
+    file = io.BytesIO()
+    Image.new("RGB", size).save(file, "PNG")
+    preparer = Preparer(ModelFiles({"model_type": "qwen3_vl"}), TestVocabulary())
+    with pytest.raises(BadMedia, match=f"the image is {size[0]}x{size[1]};"):
+        preparer.cost(Media(file.getvalue()))
+
+
+@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen3_vl", "glm4v", "hy_v4_vl"])
+def test_a_clip_that_is_too_thin_is_refused_as_a_clip_of_its_size(kind: str) -> None:
+    file = io.BytesIO()
+    frames = [Image.new("RGB", (4000, 3), colour) for colour in ("red", "blue")]
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=400)
+    preparer = Preparer(ModelFiles({"model_type": kind}), TestVocabulary())
+    for work in (preparer.cost, preparer.features):
+        with pytest.raises(BadClip, match="the clip is 4000x3"):
+            work(Media(file.getvalue(), Modality.VIDEO))

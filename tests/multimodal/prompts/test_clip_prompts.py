@@ -38,6 +38,17 @@ _MUSE = {
     "video_end_token": "<|vid_end|>",
     "video_sep_token": "<|vid_frame_separator|>",
 }
+_MINICPM = {
+    "image_start_token": "<image>",
+    "image_end_token": "</image>",
+    "slice_start_token": "<slice>",
+    "slice_end_token": "</slice>",
+    "image_id_start_token": "<image_id>",
+    "image_id_end_token": "</image_id>",
+    "video_token": "<|video_pad|>",
+    "video_slice_mode": True,
+}
+_SLICED = {"scale_resolution": 56, "patch_size": 7, "max_num_frames": 5}
 PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "glm4v": ("glm4v", "Glm4vProcessor", _TOKENS, {}),
     "glm46v": ("glm46v", "Glm46VProcessor", _TOKENS, {}),
@@ -81,6 +92,10 @@ PROCESSORS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
         {"video_token": "<|kimi_k25_video_placeholder|>"},
         {"fps": 5, "temporal_patch_size": 2},
     ),
+    "hy_v4_vl": ("hy_v4_vl", "HYV4VLProcessor", {"video_token": "<|video_pad|>"}, {}),
+    "minicpmv4_6": ("minicpmv4_6", "MiniCPMV4_6Processor", _MINICPM, _SLICED),
+    "minicpmv4_7": ("minicpmv4_7", "MiniCPMV4_7Processor", _MINICPM, {"max_num_frames": 3}),
+    "minicpm_ocr": ("minicpm_ocr", "MiniCPMOcrProcessor", _MINICPM, _SLICED),
     "molmo2": (
         "molmo2",
         "Molmo2Processor",
@@ -138,6 +153,22 @@ def made(name: str, config: dict[str, Any], frames: int = FRAMES) -> tuple[Model
     return files, places, processor.item(chosen, [place / RATE for place in places], len(places) / frames * RATE)
 
 
+def text_of(reference: Any, processor: Any, inputs: dict[str, Any], item: ItemFeatures) -> str:
+    """What the reference writes for a clip; MiniCPM's are told how many views a frame has, and numbered afterwards."""
+    if "target_sizes_videos" not in item.tensors:
+        return str(reference.replace_video_token(processor, inputs, 0))
+    frames, *grid = item.grid
+    divisor = 4 if "Ocr" in reference.__name__ else 16
+    inputs |= {
+        "grids_videos": np.array([grid] * frames),
+        "target_sizes_videos": item.tensors["target_sizes_videos"],
+        "num_frames_per_video": item.tensors["num_frames_per_video"],
+    }
+    text = reference.replace_video_token(processor, inputs, 0, video_token_divisor=divisor)
+    (text,) = reference._prepend_local_ids(processor, ["<|video_pad|>"], [text], "<|video_pad|>")
+    return str(text)
+
+
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module_name, kind, facts, config = PROCESSORS[name]
@@ -152,6 +183,8 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
         stand_in.replace_frame_token_id = lambda *args, **more: reference.replace_frame_token_id(
             stand_in, *args, **more
         )
+    if hasattr(reference, "_num_frame_tokens"):
+        stand_in._num_frame_tokens = reference._num_frame_tokens
     told = VideoMetadata(FRAMES, RATE, duration=FRAMES / RATE, frames_indices=places)
     tensors = {key: value if value.ndim == 5 else value[None] for key, value in item.tensors.items()}
     inputs = {
@@ -163,7 +196,7 @@ def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypa
         "video_metadata": [told],
         "num_soft_tokens_per_video": [item.tokens // len(places)],
     }
-    text = reference.replace_video_token(stand_in, inputs, 0)
+    text = text_of(reference, stand_in, inputs, item)
     rule = family_of(files).others[Modality.VIDEO].prompt(files.model, WORDS)
     written = rule.replace(item, 0)
     assert list(written.ids) == list(WORDS.encode(text))

@@ -100,6 +100,8 @@ REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "gemma4_unified": of_gemma,
     "muse_spark": of_muse,
     "glmasr": of_glm_asr,
+    "audioflamingo3": of_glm_asr,
+    "musicflamingo": of_glm_asr,
 }
 
 
