@@ -14,12 +14,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from smg_core.errors import StoreFailed
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import FileAttributes
+from smg_core.retrieval.indexes import IndexFailed, IndexFull, VectorsDiffer
 from smg_core.retrieval.words import index_words
 
-__all__ = ["IndexFailed", "IndexFile", "IndexFull", "VectorsDiffer"]
+__all__ = ["IndexFile"]
 
 _VERSION = 1
 _WAIT_S = 30.0  # for another process that writes
@@ -48,20 +48,6 @@ SELECT (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks WHERE fi
     + (SELECT coalesce(sum(length(data)), 0) FROM vectors WHERE file IN
         (SELECT id FROM files WHERE key = ? AND ready = 1))
 """
-
-
-class IndexFailed(StoreFailed):
-    """The index of a vector store cannot be read or written, or there is no room for it."""
-
-    openai_code = "vector_store_unavailable"
-
-
-class IndexFull(ValueError):
-    """The store has as many chunks as it may."""
-
-
-class VectorsDiffer(ValueError):
-    """Vectors are of another length than those that are there."""
 
 
 class IndexFile:
