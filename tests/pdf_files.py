@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
 
-__all__ = ["bomb", "deep_tree", "hoard", "locked", "many_pages", "pdf", "scan"]
+__all__ = ["bomb", "deep_tree", "drawing", "hoard", "locked", "many_pages", "pdf", "scan"]
 
 
 def _page_of(writer: PdfWriter, content: bytes) -> None:
@@ -101,6 +101,19 @@ def bomb(megabytes: int) -> bytes:
     stream._data = body
     stream[NameObject("/Filter")] = NameObject("/FlateDecode")
     writer.pages[0][NameObject("/Contents")] = writer._add_object(stream)
+    return _file(writer)
+
+
+def drawing(megabytes: int, pages: int = 1) -> bytes:
+    """Pages without a text, whose contents, of some kilobytes, inflate to so many megabytes of operations each."""
+    writer = PdfWriter()
+    body = zlib.compress(b"q 1 0 0 1 0 0 cm Q\n" * (megabytes * 1_000_000 // 19), 9)
+    for _ in range(pages):
+        _page_of(writer, b"")
+        stream = StreamObject()
+        stream._data = body
+        stream[NameObject("/Filter")] = NameObject("/FlateDecode")
+        writer.pages[-1][NameObject("/Contents")] = writer._add_object(stream)
     return _file(writer)
 
 

@@ -115,6 +115,9 @@ async def test_with_a_model_vectors_are_made_of_texts_and_queries_and_results_ar
         assert (by_vectors.data[0].filename, by_vectors.data[0].score) == ("1.txt", 1.0)
         kept = await client.vector_stores.retrieve(store)
         assert kept.usage_bytes == len(LAMP) + len(BREAD) + 2 * 2 * 8
+        words_alone: Any = {"hybrid_search": {"embedding_weight": 0, "text_weight": 1}}
+        assert await texts(client, store, "nothing of it", ranking_options=words_alone) == []
+        assert await texts(client, store, "lamp", ranking_options=words_alone) == [LAMP.decode()]
 
 
 async def test_where_the_engine_fails_words_alone_are_looked_for_and_the_answer_says_so() -> None:
@@ -386,10 +389,17 @@ async def test_where_words_would_lie_open_beside_a_sealed_history_stores_are_ref
         assert refused.value.status_code == 501
 
 
-@pytest.mark.parametrize("url", ["postgresql://host/db", "redis://host/0"])
-def test_a_model_for_vectors_with_a_history_elsewhere_is_refused_at_the_start(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"vector_stores\.model: vector stores need a history in SQLite"):
-        check(Config(vector_stores=VectorStoresConfig(model="m"), history=HistoryConfig(url=url)), PERMISSIONS)
+@pytest.mark.parametrize(
+    ("url", "field", "why"),
+    [
+        ("oracle://host/db", "model", "vector stores need a history in SQLite"),
+        ("redis://host/0", "model", "vector stores need a history in SQLite"),
+        ("postgresql://host/db", "folder", "in no folder"),
+    ],
+)
+def test_what_cannot_be_with_a_history_elsewhere_is_refused_at_the_start(url: str, field: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"vector_stores\.{field}: .*{why}"):
+        check(Config(vector_stores=VectorStoresConfig(**{field: "m"}), history=HistoryConfig(url=url)), PERMISSIONS)
 
 
 async def test_tools_search_several_stores_by_the_seam(house: House) -> None:
@@ -421,7 +431,7 @@ async def test_after_kill_9_every_file_is_indexed_and_none_is_found_twice(tmp_pa
         async with process(engine, history, *bounds) as (running, url):
             async with openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client:
                 store = (await client.vector_stores.create()).id
-                ids = [await filed(client, _story(number)) for number in range(count)]
+                ids = [await filed(client, story(number)) for number in range(count)]
                 batch = await client.vector_stores.file_batches.create(store, file_ids=ids)
                 while not (await client.vector_stores.retrieve(store)).file_counts.completed:
                     await asyncio.sleep(0.02)
@@ -442,7 +452,7 @@ async def test_after_kill_9_every_file_is_indexed_and_none_is_found_twice(tmp_pa
     assert len(places) == len(set(places))
 
 
-def _story(number: int) -> bytes:
+def story(number: int) -> bytes:
     return "".join(
         f"Chapter {place:05}, of number{number}: the keeper trims the lamp.\n" for place in range(6000)
     ).encode()

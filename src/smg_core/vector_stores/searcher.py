@@ -146,15 +146,15 @@ class StoreSearcher:
 
 def _together(found: Sequence[Sequence[Ranked]], ranking: Ranking) -> list[tuple[_Place, float]]:
     """What the stores have found for all queries, best first, with scores from 0 to 1."""
-    lists: list[tuple[float, list[_Place]]] = []
-    for query in range(max(map(len, found), default=0)):
-        words, vectors = _merged(found, query, "words"), _merged(found, query, "vectors")
-        alone = bool(vectors) and not ranking.fused
-        lists.append((0.0 if alone else ranking.words, words))
-        if vectors:
-            lists.append((ranking.vectors, vectors))
-    if not any(weight for weight, each in lists if each):  # the only ranks there are count, whatever their weight
-        lists = [(1.0, each) for _, each in lists]
+    many = range(max(map(len, found), default=0))
+    words = [_merged(found, query, "words") for query in many]
+    vectors = [each for query in many if (each := _merged(found, query, "vectors"))]
+    by_words, by_vectors = ranking.words, ranking.vectors
+    if not vectors:  # the only ranks there are count, whatever their weight
+        by_words = 1.0
+    elif not ranking.fused:
+        by_words, by_vectors = 0.0, 1.0
+    lists = [*((by_words, each) for each in words), *((by_vectors, each) for each in vectors)]
     return [(place, round(score, 6)) for place, score in fused(lists) if score > 0]
 
 
