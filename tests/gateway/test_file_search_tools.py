@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 from google import genai
-from google.genai import types
+from google.genai import errors, types
 from tests.gateway.conftest import House, over_http
 from tests.gateway.test_tool_loop import prompt, says
 from tests.gateway.test_vector_stores import BREAD, LAMP, by_name, store_of
@@ -132,6 +132,24 @@ async def test_gemini_is_grounded_in_files(house: House, store: str, streams: bo
         f"fileSearchStores/{store}",
     )
     assert found.grounding_supports[0].segment.text == "The keeper trims it"
+
+
+@pytest.mark.parametrize(("filter", "found"), [('kind = "log" AND year >= 1900', 1), ("NOT kind = log", 0), (" ", 1)])
+async def test_gemini_searches_files_whose_attributes_fulfil_its_filter(
+    house: House, client: openai.AsyncOpenAI, filter: str, found: int
+) -> None:
+    named = await store_of(client, LAMP)
+    (file,) = [each.id async for each in client.vector_stores.files.list(named)]
+    await client.vector_stores.files.update(file, vector_store_id=named, attributes={"kind": "log", "year": 1901})
+    says(house, LOOKS, CITES)
+    tool = types.Tool(file_search=types.FileSearch(file_search_store_names=[named], metadata_filter=filter))
+    config = types.GenerateContentConfig(tools=[tool])
+    async with genai.Client(api_key="own", http_options=types.HttpOptions(base_url=house.url)).aio as google:
+        whole = await google.models.generate_content(model="sim", contents="Who?", config=config)
+        assert len(whole.candidates[0].grounding_metadata.grounding_chunks or ()) == found
+        tool.file_search.metadata_filter = "kind = (1)"
+        with pytest.raises(errors.ClientError, match=r"metadataFilter.*a value is expected, at character 8"):
+            await google.models.generate_content(model="sim", contents="Who?", config=config)
 
 
 FORMS: dict[str, Any] = {

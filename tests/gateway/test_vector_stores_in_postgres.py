@@ -10,7 +10,7 @@ import openai
 import pytest
 from tests.gateway.conftest import House, over_http
 from tests.gateway.test_batches import process
-from tests.gateway.test_vector_stores import BREAD, LAMP, POLL, VECTORS, by_name, filed, sdk, story, store_of, texts
+from tests.gateway.test_vector_stores import BREAD, LAMP, POLL, VECTORS, by_name, filed, sdk, store_of, story, texts
 from tests.shared import PATIENCE
 
 from smg_core import Config

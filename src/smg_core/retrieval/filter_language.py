@@ -3,10 +3,10 @@
     author = "Robert Graves" AND (year >= 1934 OR draft = true) AND NOT kind = "notes"
 
 There are comparisons by `=`, `!=`, `<`, `<=`, `>`, `>=` and `:` (which is `=` for a single value), `AND` or nothing between two,
-`OR`, which binds more closely than `AND`, as the language has it, and `NOT` or `-` before one. A value in quotes is a text; without
-them it is a number, `true`, `false`, or a text of one word. A comparison that is denied becomes its opposite: a file without the
-attribute fulfils `!=` and a denied `=` alone. Wildcards, functions, fields of fields and words without a field are refused by
-their place. Pure. Above: the reader of Google's tools. Below: filters.
+`OR`, which binds more closely than `AND`, as the language has it, and `NOT` or `-` before one. A value in quotes is a text;
+without them it is a number, `true`, `false`, or a text of one word. A comparison that is denied becomes its opposite: a file
+without the attribute fulfils `!=` and a denied `=` alone. Wildcards, functions and words without a field are refused by their
+place. Pure. Above: the reader of Google's tools. Below: filters.
 """
 
 import re
@@ -123,10 +123,7 @@ class _Reading:
         while self._is("NOT", "-"):
             self._take()
             denied = not denied
-        if self._is("("):
-            found = self._inner()
-        else:
-            found = self._comparison()
+        found = self._inner() if self._is("(") else self._comparison()
         return _denied(found) if denied else found
 
     def _inner(self) -> JsonObject:
