@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from smg_core.disk_room import check_disk_room
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import FileAttributes
 from smg_core.retrieval.indexes import IndexFailed, IndexFull, VectorsDiffer
@@ -23,6 +24,7 @@ __all__ = ["IndexFile"]
 
 _VERSION = 1
 _WAIT_S = 30.0  # for another process that writes
+_TIMES = 4  # as long as a text is what is written of it, twice
 _TAKEN_OUT = 200  # chunks that are taken out in one transaction
 
 _TABLES = """
@@ -131,6 +133,7 @@ class IndexFile:
                 raise IndexFailed("failed", f"{self.path}: a file was taken out while it was put in")
             if run("SELECT value FROM meta WHERE name = 'chunks'").fetchone()[0] + len(chunks) > most:
                 raise IndexFull
+            check_disk_room(self.path, _TIMES * sum(len(each.text) for each in chunks))
             first = 0
             for chunk in chunks:
                 put = run(
