@@ -268,7 +268,7 @@ class PostgresIndexes:
     async def _by_words(
         self, connection: asyncpg.Connection, known: _Known, text: str, allowed: list[int] | None, most: int
     ) -> list[tuple[int, float]]:
-        words = [plain_words(each) for each in query_words(text)]
+        words = list(dict.fromkeys(plain_words(each) for each in query_words(text)))
         await self._count(connection, known, words)
         chosen = looked_for(words, {each: known.terms[each][1] for each in words}, _BUDGET)
         if not chosen:
