@@ -16,12 +16,13 @@ from tests.gateway.test_batches import process
 from tests.pdf_files import bomb, pdf
 from tests.shared import PATIENCE
 
-from smg_core import Config
+from smg_core import Config, disk_room
 from smg_core.apis.rows import PERMISSIONS
 from smg_core.auth.base import Head
 from smg_core.config import ConfigError
 from smg_core.config.check import check
 from smg_core.history.settings import HistoryConfig
+from smg_core.http.settings import BatchesConfig
 from smg_core.request import Caller
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import StoreUnknown
@@ -283,6 +284,34 @@ async def test_text_in_chinese_and_with_accents_is_found(house: House) -> None:
         assert len(await texts(client, store, "\u706f\u5854")) == 1
         assert len(await texts(client, store, "ecrit")) == 1
         assert await texts(client, store, "\u5854\u706f") == []
+
+
+async def test_on_a_full_disk_files_wait_and_are_told_of_and_are_indexed_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config(batches=BatchesConfig(lease_s=0.5, poll_s=0.05))
+    async with over_http(config=config, identity=by_name) as house, sdk(house, "acme") as client:
+        store = await store_of(client, LAMP)
+        later = await filed(client, BREAD)
+        with monkeypatch.context() as full:
+            full.setattr(disk_room, "_SPARE", 1 << 62)
+            with pytest.raises(openai.InternalServerError, match="no room for this file"):
+                await filed(client, BREAD)
+            await client.vector_stores.files.create(store, file_id=later)
+            async with asyncio.timeout(PATIENCE):
+                while "files of vector stores wait to be indexed" not in caplog.text:
+                    await asyncio.sleep(0.01)
+            assert "No space left" in caplog.text
+            assert (await client.vector_stores.files.retrieve(later, vector_store_id=store)).status == "in_progress"
+            assert await texts(client, store, "lamp bread") == [LAMP.decode()]
+            await client.files.delete(await _first(client, store))  # what makes room goes on
+        file = await client.vector_stores.files.poll(later, vector_store_id=store, poll_interval_ms=POLL)
+        assert file.status == "completed"
+        assert await texts(client, store, "lamp bread") == [BREAD.decode()]
+
+
+async def _first(client: openai.AsyncOpenAI, store: str) -> str:
+    return (await client.vector_stores.files.list(store, order="asc")).data[0].id
 
 
 @pytest.mark.full

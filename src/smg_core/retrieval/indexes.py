@@ -6,7 +6,7 @@ put in again. Above: indexing, searches. Below: chunking, filters.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import attrs
 
@@ -31,6 +31,11 @@ class IndexFailed(StoreFailed):
     """The index of a vector store cannot be read or written, or there is no room for it."""
 
     openai_code = "vector_store_unavailable"
+
+    def __init__(self, reason: Literal["unreachable", "full", "failed"], detail: str, *, said: str = "") -> None:
+        super().__init__(reason, detail, said=said)
+        what = "There is no room for the vector store" if reason == "full" else "The vector store is not available"
+        self.message = f"{what} at the moment."
 
 
 class IndexFull(ValueError):

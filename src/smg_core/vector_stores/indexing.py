@@ -7,6 +7,7 @@ what a killed process leaves is done by the next. Above: the queue. Below: the r
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 from smg_core.errors import ModelNotFound, NotFound, RateLimited, SmgError
 from smg_core.files.kept import KeptFiles
 from smg_core.history.store.base import DeleteRecord, Lease, LeaseLost, StaleVersion
+from smg_core.observability.repeats import Repeats
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.request import Caller
 from smg_core.retrieval.chunking import Chunker, TextChunk
@@ -34,6 +36,8 @@ __all__ = ["IndexRooms", "IndexRun"]
 
 T = TypeVar("T")
 
+log = logging.getLogger("smg.server")
+
 _AT_ONCE = 64  # chunks that are put in, and given vectors, together
 _PIECE = 1 << 16  # characters that are cut at once
 
@@ -49,10 +53,16 @@ class IndexRooms:
     embedding: TextEmbedding
     documents: DocumentService | None
     pool: Executor
+    repeats: Repeats
 
     async def work(self, work: Callable[[], T]) -> T:
         """Do this in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+    def note_waiting(self, error: SmgError) -> None:
+        """Tell the operator why files wait: once in a while, since all of them wait for the same."""
+        if self.repeats.note(type(error).__name__, self.services.clock.monotonic()) is not None:
+            log.warning("files of vector stores wait to be indexed: %s", error)
 
 
 class IndexRun:
@@ -139,6 +149,7 @@ class IndexRun:
             fault = IndexFault("server_error", f"The model {store.model} makes other vectors than before: {error}.")
         except SmgError as error:
             if self._may_wait(error, job):
+                self._rooms.note_waiting(error)
                 return False
             fault = IndexFault("server_error", error.message)
 

@@ -162,6 +162,7 @@ class VectorStoreWork:
 
     def _make(self, files: "FileRooms") -> _Rooms:
         from smg_core.models.document_loading import document_reading
+        from smg_core.observability.repeats import Repeats
         from smg_core.vector_stores.adding import FileAdding
         from smg_core.vector_stores.embedding import TextEmbedding
         from smg_core.vector_stores.file_handlers import StoreFileHandlers
@@ -172,12 +173,13 @@ class VectorStoreWork:
         from smg_core.vector_stores.queue import IndexQueue
         from smg_core.vector_stores.searcher import StoreSearcher
 
-        services = self._services
+        services, settings = self._services, self._services.live.config.observability
         pool = ThreadPoolExecutor(_THREADS, "smg-search")
         indexes = opened_indexes(services, pool)
         documents = document_reading(services.live.config, pool)
         rooms = IndexRooms(
-            services, KeptStores(services), files.kept, indexes, TextEmbedding(services), documents, pool
+            *(services, KeptStores(services), files.kept, indexes, TextEmbedding(services), documents, pool),
+            Repeats(settings.repeat_s, settings.repeats),
         )
         queue = IndexQueue(rooms)
         searcher, adding = StoreSearcher(rooms), FileAdding(rooms, queue)
