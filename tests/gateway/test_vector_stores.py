@@ -239,6 +239,24 @@ async def test_a_deleted_store_is_gone_with_its_index_and_its_files_stay(tmp_pat
         assert (await client.files.retrieve(file)).id == file
 
 
+@pytest.mark.full
+async def test_a_store_that_is_deleted_while_a_file_is_put_in_leaves_nothing(tmp_path: Path) -> None:
+    async with houses(history=f"sqlite:///{tmp_path}/h.db") as house, sdk(house, "acme") as client:
+        store = (await client.vector_stores.create()).id
+        file = await filed(client, story(0) * 8)
+        await client.vector_stores.files.create(store, file_id=file)
+        folder, work = tmp_path / "h.db.search", VectorStoreWork.of(house.gateway.services)
+        rooms = await work._loaded()
+        async with asyncio.timeout(PATIENCE):
+            while not list(folder.glob(f"*/{store}.index")):
+                await asyncio.sleep(0.01)
+            await client.vector_stores.delete(store)
+            while rooms.queue._runs or list(folder.glob(f"*/{store}.index*")):
+                await asyncio.sleep(0.01)
+        assert [each.store for each in await rooms.indexes.names()] == []
+        assert (await client.files.retrieve(file)).id == file
+
+
 async def test_a_file_that_is_deleted_is_not_found_any_more(house: House) -> None:
     async with sdk(house, "deleted") as client:
         store = await store_of(client, LAMP, LAMP + b" Again.")

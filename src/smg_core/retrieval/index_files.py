@@ -17,7 +17,7 @@ import attrs
 from smg_core.retrieval.filters import FileFilter
 from smg_core.retrieval.index import IndexFile
 from smg_core.retrieval.index_search import SearchedIndex
-from smg_core.retrieval.indexes import ChunkHit, Query, Ranked
+from smg_core.retrieval.indexes import ChunkHit, IndexFailed, Query, Ranked
 
 __all__ = ["IndexFiles"]
 
@@ -65,10 +65,13 @@ class IndexFiles:
 
         return await self.work(work)
 
-    async def written(self, path: Path, write: Callable[[IndexFile], T]) -> T:
-        """What `write` gives of the index, over a connection of its own, so that searches go on meanwhile. Raises IndexFailed."""
+    async def written(self, path: Path, write: Callable[[IndexFile], T], *, made: bool = False) -> T:
+        """What `write` gives of the index, over a connection of its own, so that searches go on meanwhile. Raises IndexFailed,
+        also where it is not there and not to be `made`."""
 
         def work() -> T:
+            if not made and not path.is_file():  # it was dropped meanwhile
+                raise IndexFailed("failed", f"{path}: the index of a vector store is not there")
             with contextlib.closing(IndexFile(path)) as index:
                 return write(index)
 

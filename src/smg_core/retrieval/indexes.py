@@ -116,11 +116,11 @@ class Indexes(Protocol):
         ...
 
     async def set_attributes(self, of: IndexName, key: str, attributes: FileAttributes) -> None:
-        """Have a file's attributes be these."""
+        """Have a file's attributes be these; where there is no index, nothing happens."""
         ...
 
     async def remove(self, of: IndexName, key: str) -> None:
-        """Take a file out."""
+        """Take a file out, where there is an index."""
         ...
 
     async def size(self, of: IndexName, key: str) -> int:

@@ -146,9 +146,10 @@ class PostgresIndexes:
 
     async def set_attributes(self, of: IndexName, key: str, attributes: FileAttributes) -> None:
         async with self._connections.changing() as connection:
-            store = await self._id(connection, of)
-            await connection.execute(self._of.note_change, store)
-            await connection.execute(self._of.set_attributes, store, key, json.dumps(dict(attributes)))
+            row = await self._row(connection, of)
+            if row is not None:
+                await connection.execute(self._of.note_change, row["id"])
+                await connection.execute(self._of.set_attributes, row["id"], key, json.dumps(dict(attributes)))
 
     async def remove(self, of: IndexName, key: str) -> None:
         async with self._connections.changing() as connection:

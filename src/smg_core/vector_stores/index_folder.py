@@ -34,7 +34,8 @@ class FolderIndexes:
             raise IndexFailed("failed", f"{path}: the index of a vector store is not there")
 
     async def begin(self, of: IndexName, key: str, name: str) -> int:
-        return await self._written(of, lambda index: index.begin(key, name))
+        path = await self._files.work(lambda: self._place.made(of))
+        return await self._files.written(path, lambda index: index.begin(key, name), made=True)
 
     async def add(
         self, of: IndexName, number: int, chunks: Sequence[TextChunk], vectors: bytes | None, most: int
@@ -45,10 +46,10 @@ class FolderIndexes:
         await self._written(of, lambda index: index.finish(number, key, attributes))
 
     async def set_attributes(self, of: IndexName, key: str, attributes: FileAttributes) -> None:
-        await self._written(of, lambda index: index.set_attributes(key, attributes))
+        await self._changed(of, lambda index: index.set_attributes(key, attributes))
 
     async def remove(self, of: IndexName, key: str) -> None:
-        await self._written(of, lambda index: index.remove(key))
+        await self._changed(of, lambda index: index.remove(key))
 
     async def size(self, of: IndexName, key: str) -> int:
         return await self._written(of, lambda index: index.size(key))
@@ -78,4 +79,10 @@ class FolderIndexes:
         return await self._files.work(lambda: self._place.path(of))
 
     async def _written(self, of: IndexName, write: Callable[[IndexFile], T]) -> T:
-        return await self._files.written(await self._files.work(lambda: self._place.made(of)), write)
+        return await self._files.written(await self._path(of), write)
+
+    async def _changed(self, of: IndexName, change: Callable[[IndexFile], None]) -> None:
+        """Change what there is; where there is no index, nothing."""
+        path = await self._path(of)
+        if await self._files.work(path.is_file):
+            await self._files.written(path, change)

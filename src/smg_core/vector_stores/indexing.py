@@ -113,14 +113,14 @@ class IndexRun:
         indexes, of = self._rooms.indexes, IndexName(self._tenant, job.store)
         try:
             store, _ = await self._rooms.kept.find(self._tenant, job.store)
-        except StoreUnknown:
+            file = await self._file(job)
+            if file is not None and file.status == "in_progress":
+                return await self._index(caller, store, file, job, done)
+        except StoreUnknown:  # it is deleted, or was meanwhile
             await indexes.drop(of)
             await self._rooms.kept.forget_files(self._tenant, job.store)
             await self._history.write(self._tenant, done, lease=self._lease)
             return True
-        file = await self._file(job)
-        if file is not None and file.status == "in_progress":
-            return await self._index(caller, store, file, job, done)
         if file is not None and file.status == "completed":
             await indexes.set_attributes(of, job.file, file.attributes or {})
         else:
@@ -135,7 +135,7 @@ class IndexRun:
     async def _index(
         self, caller: Caller, store: KeptStore, file: KeptStoreFile, job: IndexJob, done: list[DeleteRecord]
     ) -> bool:
-        """Put a file in. False where that has to wait."""
+        """Put a file in. False where that has to wait. Raises StoreUnknown."""
         fault: IndexFault | None = None
         size = 0
         try:
@@ -148,6 +148,7 @@ class IndexRun:
         except VectorsDiffer as error:
             fault = IndexFault("server_error", f"The model {store.model} makes other vectors than before: {error}.")
         except SmgError as error:
+            await self._rooms.kept.find(self._tenant, store.id)
             if self._may_wait(error, job):
                 self._rooms.note_waiting(error)
                 return False
