@@ -23,7 +23,8 @@ import numpy as np
 from smg_core import Config, Gateway
 from smg_core.history.settings import HistoryConfig
 from smg_core.retrieval.chunking import TextChunk
-from smg_core.retrieval.index_search import Query, SearchedIndex, vectors_as_bytes
+from smg_core.retrieval.index_search import SearchedIndex
+from smg_core.retrieval.indexes import Query, vectors_as_bytes
 
 AT_ONCE = 500
 WORDS = 130  # of a chunk

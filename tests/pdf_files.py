@@ -3,11 +3,12 @@
 import io
 import zlib
 from collections.abc import Sequence
+from random import Random
 
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
 
-__all__ = ["bomb", "deep_tree", "hoard", "locked", "many_pages", "pdf", "scan"]
+__all__ = ["bomb", "deep_tree", "drawing", "hoard", "locked", "many_pages", "pdf", "scan"]
 
 
 def _page_of(writer: PdfWriter, content: bytes) -> None:
@@ -104,14 +105,32 @@ def bomb(megabytes: int) -> bytes:
     return _file(writer)
 
 
-def hoard(pages: int) -> bytes:
-    """Pages of nothing but white space, of a few kilobytes each, which inflate to 70 MB each that a reader keeps."""
+def drawing(megabytes: int, pages: int = 1) -> bytes:
+    """Pages without a text, whose contents, of some kilobytes, inflate to so many megabytes of operations each."""
     writer = PdfWriter()
-    body = zlib.compress(b" " * 70_000_000, 9)
+    body = zlib.compress(b"q 1 0 0 1 0 0 cm Q\n" * (megabytes * 1_000_000 // 19), 9)
     for _ in range(pages):
         _page_of(writer, b"")
         stream = StreamObject()
         stream._data = body
         stream[NameObject("/Filter")] = NameObject("/FlateDecode")
         writer.pages[-1][NameObject("/Contents")] = writer._add_object(stream)
+    return _file(writer)
+
+
+def hoard(fonts: int) -> bytes:
+    """A page with fonts whose tables are white space, of some kilobytes each, which inflate to 30 MB each that a reader keeps."""
+    writer = _written(["kept"])
+    body = zlib.compress(b" " * 30_000_000, 9)
+    named = writer.pages[0]["/Resources"]["/Font"]  # type: ignore[index]
+    for number in range(fonts):
+        table = StreamObject()
+        table._data = body
+        table[NameObject("/Filter")] = NameObject("/FlateDecode")
+        font = DictionaryObject(named["/F1"].get_object())
+        font[NameObject("/ToUnicode")] = writer._add_object(table)
+        named[NameObject(f"/G{number}")] = writer._add_object(font)
+    filling = StreamObject()
+    filling.set_data(Random(1).randbytes(600_000))
+    writer._add_object(filling)
     return _file(writer)

@@ -38,7 +38,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "pool_sample smg_multimodal.fetching",
     """
-        cards clock front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
+        cards clock disk_room front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
         regular_files server.tls
         smg_engine_contract smg_mcp.records smg_parsers sources speech tokens tool_names usage_report
     """,
@@ -115,7 +115,10 @@ LAZY_TABLES = frozenset(
             "history.sql.version",
             "ledger.opening",
             "retrieval.index_search",
+            "retrieval.indexes",
+            "retrieval.postgres_indexes",
             "routing.named",
+            "vector_stores.opening",
             "vector_stores.work",
         ),
         *(

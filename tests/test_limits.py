@@ -69,6 +69,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"auth.issuer.{name}" for name in ("_OK", "_HTTPS")), FORMAT),
     "auth.tokens._PARTS": FORMAT,
     "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
+    "disk_room._SPARE": "far above what the history writes to delete a file, and little of any disk",
     "config.check._LONGEST_NAME": "three bytes for a character: a folder of 255 bytes holds its name",
     "idempotency.kept.LONGEST_KEY": "what clients send is a UUID; a key of the history's tables holds it",
     "idempotency.answering._LEASE_S": "a bound of waiting for a process that has died; one that lives renews it",
@@ -945,7 +946,22 @@ CONSTANTS |= {
     "retrieval.index._WAIT_S": "far above what a process takes to write some chunks, which another waits for",
     "retrieval.index_search._BUDGET": "how many chunks are weighed by the more frequent words of a query; the rarest always is",
     "retrieval.index_search._COUNTED": COST,
-    "retrieval.indexes._OPEN": COST,
+    "retrieval.filter_language._DEEPEST": "far above the filters that clients write; a filter is a part of one request",
+    "retrieval.filter_language._LONGEST": "far above the filters that clients write; a filter is a part of one request",
+    "retrieval.filter_language._LONGEST_KEY": FORMAT,
+    "retrieval.filter_language._LONGEST_VALUE": FORMAT,
+    "retrieval.index._TIMES": "what a text takes of the disk with its index of words and the log of the database, at most",
+    "retrieval.index_files._OPEN": COST,
+    "retrieval.postgres_connections._CONNECTIONS": COST,
+    "retrieval.postgres_connections._LOCK": SIGN,
+    "retrieval.postgres_connections._VERSION": SIGN,
+    "retrieval.postgres_indexes._BUDGET": "as in the other index: chunks that the more frequent words of a query are weighed in",
+    "retrieval.postgres_indexes._COUNTED": COST,
+    "retrieval.postgres_indexes._KNOWN": COST,
+    "retrieval.postgres_indexes._NUMBER_BYTES": FORMAT,
+    "retrieval.postgres_indexes._READ": PACE,
+    "retrieval.postgres_indexes._TAKEN_OUT": PACE,
+    "retrieval.postgres_indexes._WEIGHED": "what ranking a word that nearly every chunk has may cost; docs/files.md has it",
     "retrieval.nearest.SLAB": PACE,
     "retrieval.nearest._BLOCK": PACE,
     "retrieval.nearest._ONE": FORMAT,
@@ -1219,6 +1235,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     BACKSTOP: """
         smg_multimodal.families.nemotron: _MOST_PATCHES
         smg_multimodal.patches.nemotron: _MOST_PATCHES
+        smg_multimodal.decoding.pdf: _FORMS _INFLATED _INFLATED_BY _INFLATED_MOST
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.families.binned_sounds: _MOST_BINS
         smg_multimodal.decoding.formats: _MOST_PIECES

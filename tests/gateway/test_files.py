@@ -418,6 +418,23 @@ async def test_half_an_upload_is_no_file_and_two_of_one_id_are_one(house: House)
     assert [each.filename async for each in to.openai.files.list()] == ["a.txt"]
 
 
+async def test_an_upload_whose_sender_leaves_is_no_file_and_leaves_nothing(house: House) -> None:
+    to = sdks(house, "leaves")
+    before = await blobs_of(house)
+    host, _, port = house.url.partition("://")[2].partition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    form = b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
+    body = form % (b"purpose", b"", b"user_data") + form % (b"file", b'; filename="a.txt"', b"y" * 3_000_000)
+    head = f"POST /v1/files HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: Bearer leaves\r\n"
+    head += "content-type: multipart/form-data; boundary=x\r\ncontent-length: 9000000\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+    writer.transport.abort()
+    whole = await by_openai(to, "b.txt", TEXT)
+    assert await blobs_of(house) == before + 1
+    assert [each.id async for each in to.openai.files.list()] == [whole]
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "n" * 256])
 async def test_a_name_with_parts_of_a_path_is_refused(house: House, name: str) -> None:
     to = sdks(house, "names")

@@ -16,12 +16,13 @@ from tests.gateway.test_batches import process
 from tests.pdf_files import bomb, pdf
 from tests.shared import PATIENCE
 
-from smg_core import Config
+from smg_core import Config, disk_room
 from smg_core.apis.rows import PERMISSIONS
 from smg_core.auth.base import Head
 from smg_core.config import ConfigError
 from smg_core.config.check import check
 from smg_core.history.settings import HistoryConfig
+from smg_core.http.settings import BatchesConfig
 from smg_core.request import Caller
 from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import StoreUnknown
@@ -115,6 +116,9 @@ async def test_with_a_model_vectors_are_made_of_texts_and_queries_and_results_ar
         assert (by_vectors.data[0].filename, by_vectors.data[0].score) == ("1.txt", 1.0)
         kept = await client.vector_stores.retrieve(store)
         assert kept.usage_bytes == len(LAMP) + len(BREAD) + 2 * 2 * 8
+        words_alone: Any = {"hybrid_search": {"embedding_weight": 0, "text_weight": 1}}
+        assert await texts(client, store, "nothing of it", ranking_options=words_alone) == []
+        assert await texts(client, store, "lamp", ranking_options=words_alone) == [LAMP.decode()]
 
 
 async def test_where_the_engine_fails_words_alone_are_looked_for_and_the_answer_says_so() -> None:
@@ -235,6 +239,24 @@ async def test_a_deleted_store_is_gone_with_its_index_and_its_files_stay(tmp_pat
         assert (await client.files.retrieve(file)).id == file
 
 
+@pytest.mark.full
+async def test_a_store_that_is_deleted_while_a_file_is_put_in_leaves_nothing(tmp_path: Path) -> None:
+    async with houses(history=f"sqlite:///{tmp_path}/h.db") as house, sdk(house, "acme") as client:
+        store = (await client.vector_stores.create()).id
+        file = await filed(client, story(0) * 8)
+        await client.vector_stores.files.create(store, file_id=file)
+        folder, work = tmp_path / "h.db.search", VectorStoreWork.of(house.gateway.services)
+        rooms = await work._loaded()
+        async with asyncio.timeout(PATIENCE):
+            while not list(folder.glob(f"*/{store}.index")):
+                await asyncio.sleep(0.01)
+            await client.vector_stores.delete(store)
+            while rooms.queue._runs or list(folder.glob(f"*/{store}.index*")):
+                await asyncio.sleep(0.01)
+        assert [each.store for each in await rooms.indexes.names()] == []
+        assert (await client.files.retrieve(file)).id == file
+
+
 async def test_a_file_that_is_deleted_is_not_found_any_more(house: House) -> None:
     async with sdk(house, "deleted") as client:
         store = await store_of(client, LAMP, LAMP + b" Again.")
@@ -280,6 +302,34 @@ async def test_text_in_chinese_and_with_accents_is_found(house: House) -> None:
         assert len(await texts(client, store, "\u706f\u5854")) == 1
         assert len(await texts(client, store, "ecrit")) == 1
         assert await texts(client, store, "\u5854\u706f") == []
+
+
+async def test_on_a_full_disk_files_wait_and_are_told_of_and_are_indexed_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config(batches=BatchesConfig(lease_s=0.5, poll_s=0.05))
+    async with over_http(config=config, identity=by_name) as house, sdk(house, "acme") as client:
+        store = await store_of(client, LAMP)
+        later = await filed(client, BREAD)
+        with monkeypatch.context() as full:
+            full.setattr(disk_room, "_SPARE", 1 << 62)
+            with pytest.raises(openai.InternalServerError, match="no room for this file"):
+                await filed(client, BREAD)
+            await client.vector_stores.files.create(store, file_id=later)
+            async with asyncio.timeout(PATIENCE):
+                while "files of vector stores wait to be indexed" not in caplog.text:
+                    await asyncio.sleep(0.01)
+            assert "No space left" in caplog.text
+            assert (await client.vector_stores.files.retrieve(later, vector_store_id=store)).status == "in_progress"
+            assert await texts(client, store, "lamp bread") == [LAMP.decode()]
+            await client.files.delete(await _first(client, store))  # what makes room goes on
+        file = await client.vector_stores.files.poll(later, vector_store_id=store, poll_interval_ms=POLL)
+        assert file.status == "completed"
+        assert await texts(client, store, "lamp bread") == [BREAD.decode()]
+
+
+async def _first(client: openai.AsyncOpenAI, store: str) -> str:
+    return (await client.vector_stores.files.list(store, order="asc")).data[0].id
 
 
 @pytest.mark.full
@@ -386,10 +436,17 @@ async def test_where_words_would_lie_open_beside_a_sealed_history_stores_are_ref
         assert refused.value.status_code == 501
 
 
-@pytest.mark.parametrize("url", ["postgresql://host/db", "redis://host/0"])
-def test_a_model_for_vectors_with_a_history_elsewhere_is_refused_at_the_start(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"vector_stores\.model: vector stores need a history in SQLite"):
-        check(Config(vector_stores=VectorStoresConfig(model="m"), history=HistoryConfig(url=url)), PERMISSIONS)
+@pytest.mark.parametrize(
+    ("url", "field", "why"),
+    [
+        ("oracle://host/db", "model", "vector stores need a history in SQLite"),
+        ("redis://host/0", "model", "vector stores need a history in SQLite"),
+        ("postgresql://host/db", "folder", "in no folder"),
+    ],
+)
+def test_what_cannot_be_with_a_history_elsewhere_is_refused_at_the_start(url: str, field: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"vector_stores\.{field}: .*{why}"):
+        check(Config(vector_stores=VectorStoresConfig(**{field: "m"}), history=HistoryConfig(url=url)), PERMISSIONS)
 
 
 async def test_tools_search_several_stores_by_the_seam(house: House) -> None:
@@ -421,7 +478,7 @@ async def test_after_kill_9_every_file_is_indexed_and_none_is_found_twice(tmp_pa
         async with process(engine, history, *bounds) as (running, url):
             async with openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client:
                 store = (await client.vector_stores.create()).id
-                ids = [await filed(client, _story(number)) for number in range(count)]
+                ids = [await filed(client, story(number)) for number in range(count)]
                 batch = await client.vector_stores.file_batches.create(store, file_ids=ids)
                 while not (await client.vector_stores.retrieve(store)).file_counts.completed:
                     await asyncio.sleep(0.02)
@@ -442,7 +499,7 @@ async def test_after_kill_9_every_file_is_indexed_and_none_is_found_twice(tmp_pa
     assert len(places) == len(set(places))
 
 
-def _story(number: int) -> bytes:
+def story(number: int) -> bytes:
     return "".join(
         f"Chapter {place:05}, of number{number}: the keeper trims the lamp.\n" for place in range(6000)
     ).encode()

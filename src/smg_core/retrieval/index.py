@@ -14,15 +14,17 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from smg_core.errors import StoreFailed
+from smg_core.disk_room import check_disk_room
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import FileAttributes
+from smg_core.retrieval.indexes import IndexFailed, IndexFull, VectorsDiffer
 from smg_core.retrieval.words import index_words
 
-__all__ = ["IndexFailed", "IndexFile", "IndexFull", "VectorsDiffer"]
+__all__ = ["IndexFile"]
 
 _VERSION = 1
 _WAIT_S = 30.0  # for another process that writes
+_TIMES = 4  # as long as a text is what is written of it, twice
 _TAKEN_OUT = 200  # chunks that are taken out in one transaction
 
 _TABLES = """
@@ -48,20 +50,6 @@ SELECT (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM chunks WHERE fi
     + (SELECT coalesce(sum(length(data)), 0) FROM vectors WHERE file IN
         (SELECT id FROM files WHERE key = ? AND ready = 1))
 """
-
-
-class IndexFailed(StoreFailed):
-    """The index of a vector store cannot be read or written, or there is no room for it."""
-
-    openai_code = "vector_store_unavailable"
-
-
-class IndexFull(ValueError):
-    """The store has as many chunks as it may."""
-
-
-class VectorsDiffer(ValueError):
-    """Vectors are of another length than those that are there."""
 
 
 class IndexFile:
@@ -145,6 +133,7 @@ class IndexFile:
                 raise IndexFailed("failed", f"{self.path}: a file was taken out while it was put in")
             if run("SELECT value FROM meta WHERE name = 'chunks'").fetchone()[0] + len(chunks) > most:
                 raise IndexFull
+            check_disk_room(self.path, _TIMES * sum(len(each.text) for each in chunks))
             first = 0
             for chunk in chunks:
                 put = run(

@@ -14,12 +14,13 @@ import attrs
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import FileAttributes, FileFilter
 from smg_core.retrieval.index import IndexFile
+from smg_core.retrieval.indexes import ChunkHit, Query, Ranked
 from smg_core.retrieval.words import TOKENIZER, index_words, looked_for, match_of, query_words
 
 if TYPE_CHECKING:
     from smg_core.retrieval.vector_memory import VectorMemory
 
-__all__ = ["ChunkHit", "Query", "Ranked", "SearchedIndex", "vectors_as_bytes"]
+__all__ = ["SearchedIndex"]
 
 _BUDGET = 5000  # chunks whose words are weighed for one query
 _WORDS = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
@@ -37,40 +38,6 @@ class _File:
     key: str
     name: str
     attributes: FileAttributes
-
-
-@attrs.frozen
-class ChunkHit:
-    """A chunk that was found, and the file that it is of."""
-
-    key: str
-    name: str
-    attributes: FileAttributes
-    chunk: TextChunk
-
-
-@attrs.frozen
-class Query:
-    """A text that is looked for, with its vector where there is one."""
-
-    text: str
-    vector: Sequence[float] | None = None
-
-
-@attrs.frozen
-class Ranked:
-    """What was found for one query, best first: numbers of chunks with how well their words fit, and with how near their
-    vectors are."""
-
-    words: list[tuple[int, float]]
-    vectors: list[tuple[int, float]]
-
-
-def vectors_as_bytes(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The bytes of vectors, as an index takes them."""
-    from smg_core.retrieval.nearest import pack_vectors
-
-    return pack_vectors(vectors)
 
 
 class SearchedIndex(IndexFile):

@@ -1,132 +1,154 @@
-"""The indexes of one process: opened when they are first searched, and closed again so that their vectors fit into memory (edge).
+"""The indexes of vector stores: the role of who keeps them, of whom there are two, and what is put in and found.
 
-Above: searches and indexing of vector stores. Below: the index of each store.
+`vector_stores.index_folder` has them in files of SQLite, `postgres_indexes` in a PostgreSQL. A file of a store is put in piece by
+piece and found once it is whole, so that what a process leaves that was killed is never found, and is taken out when the file is
+put in again. Above: indexing, searches. Below: chunking, filters.
 """
 
-import asyncio
-import contextlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
 import attrs
 
-from smg_core.retrieval.filters import FileFilter
-from smg_core.retrieval.index import IndexFile
-from smg_core.retrieval.index_search import ChunkHit, Query, Ranked, SearchedIndex
+from smg_core.errors import StoreFailed
+from smg_core.retrieval.chunking import TextChunk
+from smg_core.retrieval.filters import FileAttributes, FileFilter
 
-__all__ = ["Indexes"]
-
-T = TypeVar("T")
-
-_OPEN = 64  # indexes that are open at most
-
-
-@attrs.define(eq=False)
-class _Open:
-    """An open index, and how many threads use it."""
-
-    index: SearchedIndex
-    users: int = 0
+__all__ = [
+    "ChunkHit",
+    "IndexFailed",
+    "IndexFull",
+    "IndexName",
+    "Indexes",
+    "Query",
+    "Ranked",
+    "VectorsDiffer",
+    "vectors_as_bytes",
+]
 
 
-class Indexes:
-    """The indexes in files, by their paths. Their vectors take at most `memory_bytes` together; work is done in `pool`."""
+class IndexFailed(StoreFailed):
+    """The index of a vector store cannot be read or written, or there is no room for it."""
 
-    def __init__(self, pool: Executor, memory_bytes: int) -> None:
-        self._pool, self._memory_bytes = pool, memory_bytes
-        self._open: OrderedDict[Path, _Open] = OrderedDict()
-        self._lock = threading.Lock()
+    openai_code = "vector_store_unavailable"
 
-    @property
-    def memory(self) -> int:
-        """What vectors take of memory."""
-        return sum(each.index.memory for each in list(self._open.values()))
+    def __init__(self, reason: Literal["unreachable", "full", "failed"], detail: str, *, said: str = "") -> None:
+        super().__init__(reason, detail, said=said)
+        what = "There is no room for the vector store" if reason == "full" else "The vector store is not available"
+        self.message = f"{what} at the moment."
 
-    async def search(self, path: Path, queries: Sequence[Query], filters: FileFilter | None, most: int) -> list[Ranked]:
-        """`SearchedIndex.search`. Raises IndexFailed."""
 
-        def work() -> list[Ranked]:
-            with self._using(path) as index:
-                return index.search(queries, filters, most)
+class IndexFull(ValueError):
+    """The store has as many chunks as it may."""
 
-        return await self.work(work)
 
-    async def hits(self, path: Path, numbers: Sequence[int]) -> dict[int, ChunkHit]:
-        """`SearchedIndex.hits`. Raises IndexFailed."""
+class VectorsDiffer(ValueError):
+    """Vectors are of another length than those that are there."""
 
-        def work() -> dict[int, ChunkHit]:
-            with self._using(path) as index:
-                return index.hits(numbers)
 
-        return await self.work(work)
+@attrs.frozen
+class IndexName:
+    """Which index: of this store of this tenant."""
 
-    async def written(self, path: Path, write: Callable[[IndexFile], T]) -> T:
-        """What `write` gives of the index, over a connection of its own, so that searches go on meanwhile. Raises IndexFailed."""
+    tenant: str
+    store: str
 
-        def work() -> T:
-            with contextlib.closing(IndexFile(path)) as index:
-                return write(index)
 
-        return await self.work(work)
+@attrs.frozen
+class ChunkHit:
+    """A chunk that was found, and the file that it is of."""
 
-    async def drop(self, path: Path) -> None:
-        """Forget an index."""
+    key: str
+    name: str
+    attributes: FileAttributes
+    chunk: TextChunk
 
-        def work() -> None:
-            with self._lock:
-                found = self._open.pop(path, None)
-            if found is not None:
-                found.index.close()
-            for ending in ("", "-wal", "-shm"):
-                path.with_name(path.name + ending).unlink(missing_ok=True)
 
-        with contextlib.suppress(OSError):  # what stays is swept
-            await self.work(work)
+@attrs.frozen
+class Query:
+    """A text that is looked for, with its vector where there is one."""
 
-    async def work(self, work: Callable[[], T]) -> T:
-        """Do this in the threads of the indexes."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    text: str
+    vector: Sequence[float] | None = None
+
+
+@attrs.frozen
+class Ranked:
+    """What was found for one query, best first: numbers of chunks with how well their words fit, and with how near their
+    vectors are."""
+
+    words: list[tuple[int, float]]
+    vectors: list[tuple[int, float]]
+
+
+def vectors_as_bytes(vectors: Sequence[Sequence[float]]) -> bytes:
+    """The bytes of vectors, as an index takes them."""
+    from smg_core.retrieval.nearest import pack_vectors
+
+    return pack_vectors(vectors)
+
+
+class Indexes(Protocol):
+    """The indexes of all vector stores. Its methods raise IndexFailed."""
+
+    async def mark(self, *, vectors: bool) -> str:
+        """What tells these indexes from those that lie elsewhere: a store remembers it. Raises IndexFailed, also where there can
+        be none with `vectors` and such are wanted."""
+        ...
+
+    async def check(self, of: IndexName, mark: str) -> None:
+        """Raise IndexFailed where the index of a store that has this mark is not here."""
+        ...
+
+    async def begin(self, of: IndexName, key: str, name: str) -> int:
+        """Begin to put in the file `key`; returns its number. What there is of an earlier try is taken out."""
+        ...
+
+    async def add(
+        self, of: IndexName, number: int, chunks: Sequence[TextChunk], vectors: bytes | None, most: int
+    ) -> None:
+        """Put in the next chunks of a file, with the bytes of their vectors. Raises IndexFull where the store would have more
+        than `most`, VectorsDiffer, and IndexFailed where the file was taken out meanwhile."""
+        ...
+
+    async def finish(self, of: IndexName, number: int, key: str, attributes: FileAttributes) -> None:
+        """Have a file found that is whole, in place of an earlier one of its key."""
+        ...
+
+    async def set_attributes(self, of: IndexName, key: str, attributes: FileAttributes) -> None:
+        """Have a file's attributes be these; where there is no index, nothing happens."""
+        ...
+
+    async def remove(self, of: IndexName, key: str) -> None:
+        """Take a file out, where there is an index."""
+        ...
+
+    async def size(self, of: IndexName, key: str) -> int:
+        """Bytes that the texts and vectors of a file take."""
+        ...
+
+    async def texts(self, of: IndexName, key: str, most: int) -> list[TextChunk] | None:
+        """The chunks of a file in order; None where they have more than `most` bytes."""
+        ...
+
+    async def search(
+        self, of: IndexName, queries: Sequence[Query], filters: FileFilter | None, most: int
+    ) -> list[Ranked]:
+        """What is found for each query: at most `most` chunks by words, and by vectors."""
+        ...
+
+    async def hits(self, of: IndexName, numbers: Sequence[int]) -> Mapping[int, ChunkHit]:
+        """The chunks of these numbers, as far as they are there still."""
+        ...
+
+    async def drop(self, of: IndexName) -> None:
+        """Forget an index. What cannot be forgotten now stays, and `names` has it."""
+        ...
+
+    async def names(self) -> Sequence[IndexName]:
+        """The indexes that are there."""
+        ...
 
     async def close(self) -> None:
-        """Let go of all files."""
-
-        def work() -> None:
-            with self._lock:
-                found = [each.index for each in self._open.values()]
-                self._open.clear()
-            for index in found:
-                index.close()
-
-        await self.work(work)
-
-    @contextlib.contextmanager
-    def _using(self, path: Path) -> Iterator[SearchedIndex]:
-        with self._lock:
-            if path not in self._open:
-                self._open[path] = _Open(SearchedIndex(path, self._memory_bytes))
-            found = self._open[path]
-            self._open.move_to_end(path)
-            found.users += 1
-        try:
-            yield found.index
-        finally:
-            with self._lock:
-                found.users -= 1
-                left = self._to_leave()
-            for index in left:
-                index.close()
-
-    def _to_leave(self) -> list[SearchedIndex]:
-        """The indexes that are to be closed so that the others are no more than may be open: those used longest ago."""
-        left: list[SearchedIndex] = []
-        for path, each in list(self._open.items())[:-1]:
-            if len(self._open) <= _OPEN and self.memory <= self._memory_bytes:
-                break
-            if not each.users:
-                del self._open[path]
-                left.append(each.index)
-        return left
+        """Let go of files and connections."""
+        ...

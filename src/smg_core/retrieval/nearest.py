@@ -10,7 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SLAB", "Floats", "Packed", "best_of", "pack_vectors", "similarities", "unit_vector", "unpack_vectors"]
+__all__ = [
+    "SLAB",
+    "Floats",
+    "Packed",
+    "best_of",
+    "pack_vectors",
+    "similarities",
+    "unit_vector",
+    "unpack_vectors",
+    "unpacked_floats",
+]
 
 Packed = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float32]
@@ -48,6 +58,12 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 def unpack_vectors(data: bytes, dimensions: int) -> Packed:
     """The vectors that `data` has."""
     return np.frombuffer(data, dtype="<i2").reshape(-1, dimensions)
+
+
+def unpacked_floats(vectors: Packed) -> list[list[float]]:
+    """The same vectors, as numbers."""
+    found: list[list[float]] = (vectors.astype(np.float32) / np.float32(_ONE)).tolist()
+    return found
 
 
 def similarities(vectors: Packed, query: Floats) -> Floats:

@@ -7,8 +7,9 @@ side by side are looked for side by side. Pure. Above: the index. Below: nothing
 
 import re
 from collections.abc import Iterable, Mapping
+from unicodedata import combining, normalize
 
-__all__ = ["TOKENIZER", "index_words", "looked_for", "match_of", "query_words", "rewritten"]
+__all__ = ["TOKENIZER", "index_words", "looked_for", "match_of", "plain_words", "query_words", "rewritten"]
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """How the index cuts texts into words, in the language of SQLite's FTS5; it stands in the table of the index too."""
@@ -16,6 +17,8 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _IS_ALONE = re.compile(f"([{_ALONE}])")
 _WORD = re.compile(f"[{_ALONE}]+|[^\\W_{_ALONE}]+")
+_FOREIGN = re.compile(f"[^\\x00-\\x7f{_ALONE}]+")
+_BETWEEN = re.compile(r"[\W_]+")
 _MOST_WORDS = 64  # of a query
 _LONGEST_WORD = 64  # characters
 
@@ -34,6 +37,17 @@ _COMMON = frozenset(
 def index_words(text: str) -> str:
     """The text as it is put into the index of words."""
     return text if text.isascii() else _IS_ALONE.sub(r" \1 ", text)
+
+
+def plain_words(text: str) -> str:
+    """The words of a text with a space between two, without accents: as an index takes it that has other rules of its own."""
+    if not text.isascii():
+        text = _FOREIGN.sub(_without_accents, text)
+    return _BETWEEN.sub(" ", index_words(text)).strip()
+
+
+def _without_accents(found: re.Match[str]) -> str:
+    return "".join(each for each in normalize("NFKD", found.group()) if not combining(each))
 
 
 def query_words(query: str) -> list[str]:

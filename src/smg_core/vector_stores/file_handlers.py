@@ -9,7 +9,7 @@ from smg_core.errors import Conflict, InvalidRequest
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
 from smg_core.retrieval.chunking import TextChunk
-from smg_core.retrieval.index import IndexFailed
+from smg_core.retrieval.indexes import IndexName
 from smg_core.serving.json_handler import decoded_body
 from smg_core.vector_stores.adding import FileAdding
 from smg_core.vector_stores.handlers import VectorStoreBase
@@ -109,14 +109,14 @@ class StoreFileHandlers(VectorStoreBase):
         """GET /v1/vector_stores/{id}/files/{file_id}/content"""
         exchange.take_id(self._services.ids, "req_")
         store, file = await self._found(exchange)
+        kept_store, _ = await self._kept.find(exchange.caller.tenant, store)
         if file.status != "completed":
             raise Conflict(f"The file is {file.status}.", param="file_id")
         tenant, most = exchange.caller.tenant, self._services.live.config.limits.answer_bytes
         rooms = self._rooms
-        path = await rooms.indexes.work(lambda: rooms.place.path(tenant, store))
-        if not await rooms.indexes.work(path.is_file):
-            raise IndexFailed("failed", f"{path}: the index of a vector store is not there")
-        chunks = await rooms.indexes.written(path, lambda index: index.texts(file.id, most))
+        of = IndexName(tenant, store)
+        await rooms.indexes.check(of, kept_store.folder)
+        chunks = await rooms.indexes.texts(of, file.id, most)
         if chunks is None:
             raise InvalidRequest(f"The text of this file has more than {most:,} bytes.", param="file_id")
         size = sum(len(each.text) for each in chunks)

@@ -18,6 +18,7 @@ from smg_core.serving.json_handler import decoded_body, json_handler
 from smg_core.stored.answers import StoredHandlers
 from smg_core.vector_stores.adding import FileAdding
 from smg_core.vector_stores.indexing import IndexRooms
+from smg_core.vector_stores.place import check_stores
 from smg_core.vector_stores.queue import IndexQueue
 from smg_core.vector_stores.records import KeptStore, page_object, store_object
 from smg_core.vector_stores.searcher import StoreSearcher
@@ -51,7 +52,7 @@ class VectorStoreBase(StoredHandlers):
 
         async def handle(exchange: Exchange) -> None:
             async def made(incoming: Incoming, located: list[Locate]) -> bytes:
-                self._rooms.place.check()
+                check_stores(self._services)
                 return encode_body(await answer(exchange, incoming))
 
             await json_handler(self._services, "req_", openai_error, made)(exchange)
@@ -77,7 +78,7 @@ class StoreHandlers(VectorStoreBase):
         wire = await decoded_body(services, incoming, lambda each: read_store(each.body or b"{}", each.limits))
         files = store_files(wire)
         await self._adding.check(caller, files)
-        now = services.clock.time()
+        now, model = services.clock.time(), services.live.config.vector_stores.model
         store = KeptStore(
             id=services.ids("vs_"),
             created_at=now,
@@ -86,8 +87,8 @@ class StoreHandlers(VectorStoreBase):
             description=wire.description,
             metadata=wire.metadata,
             days=None if wire.expires_after is None else wire.expires_after.days,
-            model=services.live.config.vector_stores.model,
-            folder=await self._rooms.indexes.work(self._rooms.place.mark),
+            model=model,
+            folder=await self._rooms.indexes.mark(vectors=bool(model)),
         )
         await self._kept.create(caller, store)
         if files:

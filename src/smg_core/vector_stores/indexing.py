@@ -7,7 +7,9 @@ what a killed process leaves is done by the next. Above: the queue. Below: the r
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import TypeVar
 
 import attrs
@@ -17,24 +19,24 @@ from msgspec.structs import replace
 from smg_core.errors import ModelNotFound, NotFound, RateLimited, SmgError
 from smg_core.files.kept import KeptFiles
 from smg_core.history.store.base import DeleteRecord, Lease, LeaseLost, StaleVersion
+from smg_core.observability.repeats import Repeats
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.request import Caller
 from smg_core.retrieval.chunking import Chunker, TextChunk
-from smg_core.retrieval.index import IndexFile, IndexFull, VectorsDiffer
-from smg_core.retrieval.index_search import vectors_as_bytes
-from smg_core.retrieval.indexes import Indexes
+from smg_core.retrieval.indexes import Indexes, IndexFull, IndexName, VectorsDiffer, vectors_as_bytes
 from smg_core.retrieval.searching import StoreUnknown
 from smg_core.serving.services import Services
 from smg_core.stored.bells import Key
 from smg_core.vector_stores.embedding import TextEmbedding
 from smg_core.vector_stores.kept import KeptStores
-from smg_core.vector_stores.place import IndexPlace
 from smg_core.vector_stores.reading import NotIndexable, kept_text
 from smg_core.vector_stores.records import INDEX_JOB, IndexFault, IndexJob, KeptStore, KeptStoreFile, store_file_kind
 
 __all__ = ["IndexRooms", "IndexRun"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("smg.server")
 
 _AT_ONCE = 64  # chunks that are put in, and given vectors, together
 _PIECE = 1 << 16  # characters that are cut at once
@@ -47,10 +49,20 @@ class IndexRooms:
     services: Services
     kept: KeptStores
     files: KeptFiles
-    place: IndexPlace
     indexes: Indexes
     embedding: TextEmbedding
     documents: DocumentService | None
+    pool: Executor
+    repeats: Repeats
+
+    async def work(self, work: Callable[[], T]) -> T:
+        """Do this in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.pool, work)
+
+    def note_waiting(self, error: SmgError) -> None:
+        """Tell the operator why files wait: once in a while, since all of them wait for the same."""
+        if self.repeats.note(type(error).__name__, self.services.clock.monotonic()) is not None:
+            log.warning("files of vector stores wait to be indexed: %s", error)
 
 
 class IndexRun:
@@ -98,23 +110,21 @@ class IndexRun:
         job = msgspec.json.decode(record.body, type=IndexJob)
         caller = Caller(self._tenant, job.principal)
         done = [DeleteRecord(INDEX_JOB, self._key[1], record.version)]
-        path = await self._rooms.indexes.work(lambda: self._rooms.place.path(self._tenant, job.store))
+        indexes, of = self._rooms.indexes, IndexName(self._tenant, job.store)
         try:
             store, _ = await self._rooms.kept.find(self._tenant, job.store)
-        except StoreUnknown:
-            await self._rooms.indexes.drop(path)
+            file = await self._file(job)
+            if file is not None and file.status == "in_progress":
+                return await self._index(caller, store, file, job, done)
+        except StoreUnknown:  # it is deleted, or was meanwhile
+            await indexes.drop(of)
             await self._rooms.kept.forget_files(self._tenant, job.store)
             await self._history.write(self._tenant, done, lease=self._lease)
             return True
-        file = await self._file(job)
-        if file is not None and file.status == "in_progress":
-            return await self._index(caller, store, file, job, done)
-        id = job.file
         if file is not None and file.status == "completed":
-            attributes = file.attributes or {}
-            await self._written(store, lambda index: index.set_attributes(id, attributes))
+            await indexes.set_attributes(of, job.file, file.attributes or {})
         else:
-            await self._written(store, lambda index: index.remove(id))
+            await indexes.remove(of, job.file)
         await self._history.write(self._tenant, done, lease=self._lease)
         return True
 
@@ -125,7 +135,7 @@ class IndexRun:
     async def _index(
         self, caller: Caller, store: KeptStore, file: KeptStoreFile, job: IndexJob, done: list[DeleteRecord]
     ) -> bool:
-        """Put a file in. False where that has to wait."""
+        """Put a file in. False where that has to wait. Raises StoreUnknown."""
         fault: IndexFault | None = None
         size = 0
         try:
@@ -138,7 +148,9 @@ class IndexRun:
         except VectorsDiffer as error:
             fault = IndexFault("server_error", f"The model {store.model} makes other vectors than before: {error}.")
         except SmgError as error:
+            await self._rooms.kept.find(self._tenant, store.id)
             if self._may_wait(error, job):
+                self._rooms.note_waiting(error)
                 return False
             fault = IndexFault("server_error", error.message)
 
@@ -158,7 +170,7 @@ class IndexRun:
         )
         now = kept[file.id]
         if fault is not None or now is None or now.status != "completed":
-            await self._written(store, lambda index: index.remove(file.id))
+            await self._rooms.indexes.remove(IndexName(self._tenant, store.id), file.id)
             await self._history.write(self._tenant, done, lease=self._lease)
         return True
 
@@ -177,22 +189,23 @@ class IndexRun:
             kept = await rooms.files.find(self._tenant, file.id)
         except NotFound:
             raise NotIndexable(IndexFault("invalid_file", "The file is not kept any more.")) from None
-        number = await self._written(store, lambda index: index.begin(file.id, kept.filename))
+        of = IndexName(self._tenant, store.id)
+        number = await rooms.indexes.begin(of, file.id, kept.filename)
         chunker, held = Chunker(file.chunking), list[TextChunk]()
         async for text in kept_text(rooms.files, self._tenant, kept, rooms.documents, config.file_bytes):
             for at in range(0, len(text), _PIECE):
                 part = text[at : at + _PIECE]
-                held += await rooms.indexes.work(lambda part=part: list(chunker.feed(part)))  # type: ignore[misc]
+                held += await rooms.work(lambda part=part: list(chunker.feed(part)))  # type: ignore[misc]
                 while len(held) >= _AT_ONCE:
                     await self._add(caller, store, number, held[:_AT_ONCE])
                     del held[:_AT_ONCE]
-        held += await rooms.indexes.work(lambda: list(chunker.end()))
+        held += await rooms.work(lambda: list(chunker.end()))
         if held:
             await self._add(caller, store, number, held)
         fresh = await self._file(IndexJob(store.id, file.id, "", 0.0))
         attributes = (fresh or file).attributes or {}
-        await self._written(store, lambda index: index.finish(number, file.id, attributes))
-        return await self._written(store, lambda index: index.size(file.id))
+        await rooms.indexes.finish(of, number, file.id, attributes)
+        return await rooms.indexes.size(of, file.id)
 
     async def _add(self, caller: Caller, store: KeptStore, number: int, chunks: Sequence[TextChunk]) -> None:
         most = self._rooms.services.live.config.vector_stores.chunks
@@ -202,9 +215,5 @@ class IndexRun:
             if store.model:
                 texts = [each.text for each in some]
                 found = await self._rooms.embedding.vectors(caller, store.model, texts, "document")
-                vectors = await self._rooms.indexes.work(lambda found=found: vectors_as_bytes(found))  # type: ignore[misc]
-            await self._written(store, lambda index, some=some, vectors=vectors: index.add(number, some, vectors, most))  # type: ignore[misc]
-
-    async def _written(self, store: KeptStore, write: Callable[[IndexFile], T]) -> T:
-        path = await self._rooms.indexes.work(lambda: self._rooms.place.made(self._tenant, store.id))
-        return await self._rooms.indexes.written(path, write)
+                vectors = await self._rooms.work(lambda found=found: vectors_as_bytes(found))  # type: ignore[misc]
+            await self._rooms.indexes.add(IndexName(self._tenant, store.id), number, some, vectors, most)

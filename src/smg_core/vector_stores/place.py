@@ -1,8 +1,9 @@
-"""Where the indexes of vector stores lie: a folder for each tenant, in a folder of this machine (edge).
+"""Where the indexes of vector stores lie in files: a folder for each tenant, in a folder of this machine (edge).
 
-All processes that share the history share the folder, since the history is a file of this machine, or in this process's memory. A
-history elsewhere may have gateways on other machines, which would find no index: there stores are refused, by name. So they are
-where the history is sealed, since an index of words cannot be. Above: `work`. Below: the settings, the file system.
+All processes that share the history share the folder, since the history is a file of this machine, or in this process's memory.
+Beside a history in PostgreSQL indexes are in that. One in Oracle or Redis may have gateways on other machines, which would find
+no index: there stores are refused, by name. So they are where the history is sealed, since an index of words cannot be. Above:
+`work`, `index_folder`. Below: the settings, the file system.
 """
 
 import hashlib
@@ -15,10 +16,10 @@ from pathlib import Path
 from smg_core.errors import NotImplementedHere
 from smg_core.history.sql.sqlite_file import file_of
 from smg_core.machine.scratch import Scratch
-from smg_core.retrieval.index import IndexFailed
+from smg_core.retrieval.indexes import IndexFailed, IndexName
 from smg_core.serving.services import Services
 
-__all__ = ["IndexPlace", "why_no_stores"]
+__all__ = ["IndexPlace", "check_stores", "why_no_stores"]
 
 _TENANT, _MARK = ".tenant", ".folder-id"
 _NAME = re.compile(r"(vs_[A-Za-z0-9_-]{1,100})\.index")
@@ -30,18 +31,19 @@ def why_no_stores(services: Services) -> str:
     return config.vector_stores.why_not(config.history.url or "memory:", sealed=bool(config.history.keys))
 
 
+def check_stores(services: Services) -> None:
+    """Raise NotImplementedHere where there can be no vector stores."""
+    if why := why_no_stores(services):
+        raise NotImplementedHere(f"{why[0].upper()}{why[1:]}.")
+
+
 class IndexPlace:
-    """The folder of one gateway. Its methods wait for the disk and are called in threads, after `check`."""
+    """The folder of one gateway. Its methods wait for the disk and are called in threads, after `check_stores`."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._scratch: Scratch | None = None
         self._mark = ""
-
-    def check(self) -> None:
-        """Raise NotImplementedHere where there can be no vector stores."""
-        if why := why_no_stores(self._services):
-            raise NotImplementedHere(f"{why[0].upper()}{why[1:]}.")
 
     @property
     def named(self) -> Path | None:
@@ -64,19 +66,19 @@ class IndexPlace:
                 raise IndexFailed("failed", f"the folder of vector stores: {error}") from error
         return self._scratch.path
 
-    def path(self, tenant: str, store: str) -> Path:
-        """The index of a store."""
-        return self.root() / hashlib.sha256(tenant.encode()).hexdigest()[:32] / f"{store}.index"
+    def path(self, of: IndexName) -> Path:
+        """The file of an index."""
+        return self.root() / hashlib.sha256(of.tenant.encode()).hexdigest()[:32] / f"{of.store}.index"
 
-    def made(self, tenant: str, store: str) -> Path:
+    def made(self, of: IndexName) -> Path:
         """The same; its folder is there then, with the tenant's name."""
-        path = self.path(tenant, store)
+        path = self.path(of)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             owner = path.parent / _TENANT
             if not owner.exists():
                 new = path.parent / f"{_TENANT}.{secrets.token_hex(8)}"
-                new.write_text(tenant, encoding="utf-8")
+                new.write_text(of.tenant, encoding="utf-8")
                 new.replace(owner)
         except OSError as error:
             raise IndexFailed("failed", f"{path.parent}: {error}") from error
@@ -99,8 +101,8 @@ class IndexPlace:
                 raise IndexFailed("failed", f"the folder of vector stores: {error}") from error
         return self._mark
 
-    def stores(self) -> Iterator[tuple[str, str, Path]]:
-        """The indexes that are there: tenant, store, path."""
+    def names(self) -> Iterator[IndexName]:
+        """The indexes that are there."""
         root = self.root()
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
             try:
@@ -109,7 +111,7 @@ class IndexPlace:
                 continue
             for each in sorted(folder.iterdir()):
                 if (found := _NAME.fullmatch(each.name)) is not None:
-                    yield tenant, found[1], each
+                    yield IndexName(tenant, found[1])
 
     def close(self) -> None:
         """Remove a folder that is of this process alone."""

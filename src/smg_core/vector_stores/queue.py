@@ -132,7 +132,7 @@ class IndexQueue:
     async def sweep(self) -> None:
         """Forget the indexes of stores that are not there any more: they have expired, or were erased with their tenant."""
         rooms, history = self._rooms, self._services.running.history
-        for tenant, store, path in await rooms.indexes.work(lambda: list(rooms.place.stores())):
-            if await history.record(tenant, VECTOR_STORE, store) is None:
-                await rooms.kept.forget_files(tenant, store)
-                await rooms.indexes.drop(path)
+        for each in await rooms.indexes.names():
+            if await history.record(each.tenant, VECTOR_STORE, each.store) is None:
+                await rooms.kept.forget_files(each.tenant, each.store)
+                await rooms.indexes.drop(each)

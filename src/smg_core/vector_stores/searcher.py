@@ -13,10 +13,10 @@ from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.request import Caller
 from smg_core.retrieval.filters import FileFilter
 from smg_core.retrieval.fusion import DEPTH, fused
-from smg_core.retrieval.index import IndexFailed
-from smg_core.retrieval.index_search import ChunkHit, Query, Ranked
+from smg_core.retrieval.indexes import ChunkHit, IndexName, Query, Ranked
 from smg_core.retrieval.searching import MOST_RESULTS, Found, FoundText, Ranking, StoreFindings
 from smg_core.vector_stores.indexing import IndexRooms
+from smg_core.vector_stores.place import check_stores
 from smg_core.vector_stores.records import KeptStore
 
 __all__ = ["StoreSearcher"]
@@ -54,7 +54,7 @@ class StoreSearcher:
     ) -> StoreFindings:
         """`StoreSearch.search`."""
         rooms, ranking = self._rooms, ranking or Ranking()
-        rooms.place.check()
+        check_stores(rooms.services)
         ids = list(dict.fromkeys(store_ids))
         if len(ids) > _MOST_STORES:
             raise InvalidRequest(
@@ -93,13 +93,11 @@ class StoreSearcher:
     ) -> list[Ranked]:
         if not store.counts.completed:
             return []
-        rooms = self._rooms
-        path = await rooms.indexes.work(lambda: rooms.place.path(caller.tenant, store.id))
-        if store.folder != await rooms.indexes.work(rooms.place.mark) or not await rooms.indexes.work(path.is_file):
-            raise IndexFailed("failed", f"{path}: the index of a vector store is not there")
+        of = IndexName(caller.tenant, store.id)
+        await self._rooms.indexes.check(of, store.folder)
         of_queries = vectors.by_model.get(store.model, [None] * len(queries))
         asked = [Query(text, vector) for text, vector in zip(queries, of_queries, strict=True)]
-        return await rooms.indexes.search(path, asked, filters, DEPTH)
+        return await self._rooms.indexes.search(of, asked, filters, DEPTH)
 
     async def _results(
         self, caller: Caller, stores: Sequence[KeptStore], order: Sequence[tuple[_Place, float]], most: int
@@ -130,8 +128,8 @@ class StoreSearcher:
         for number, store in enumerate(stores):
             mine = [each for place, each in places if place == number]
             if mine:
-                path = await rooms.indexes.work(lambda store=store: rooms.place.path(caller.tenant, store.id))  # type: ignore[misc]
-                found |= {(number, id): hit for id, hit in (await rooms.indexes.hits(path, mine)).items()}
+                hits = await rooms.indexes.hits(IndexName(caller.tenant, store.id), mine)
+                found |= {(number, id): hit for id, hit in hits.items()}
         return found
 
     async def _is_there(self, caller: Caller, store: KeptStore, id: str) -> bool:
@@ -148,15 +146,15 @@ class StoreSearcher:
 
 def _together(found: Sequence[Sequence[Ranked]], ranking: Ranking) -> list[tuple[_Place, float]]:
     """What the stores have found for all queries, best first, with scores from 0 to 1."""
-    lists: list[tuple[float, list[_Place]]] = []
-    for query in range(max(map(len, found), default=0)):
-        words, vectors = _merged(found, query, "words"), _merged(found, query, "vectors")
-        alone = bool(vectors) and not ranking.fused
-        lists.append((0.0 if alone else ranking.words, words))
-        if vectors:
-            lists.append((ranking.vectors, vectors))
-    if not any(weight for weight, each in lists if each):  # the only ranks there are count, whatever their weight
-        lists = [(1.0, each) for _, each in lists]
+    many = range(max(map(len, found), default=0))
+    words = [_merged(found, query, "words") for query in many]
+    vectors = [each for query in many if (each := _merged(found, query, "vectors"))]
+    by_words, by_vectors = ranking.words, ranking.vectors
+    if not vectors:  # the only ranks there are count, whatever their weight
+        by_words = 1.0
+    elif not ranking.fused:
+        by_words, by_vectors = 0.0, 1.0
+    lists = [*((by_words, each) for each in words), *((by_vectors, each) for each in vectors)]
     return [(place, round(score, 6)) for place, score in fused(lists) if score > 0]
 
 

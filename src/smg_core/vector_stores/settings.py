@@ -10,12 +10,13 @@ __all__ = ["VectorStoresConfig"]
 @attrs.frozen
 class VectorStoresConfig:
     """Vector stores: where their indexes lie, which model makes vectors, and how much of them there may be. They need a history
-    in SQLite or in memory. How often waiting files are looked for, and how long a process that died is waited for, are
-    `poll_s` and `lease_s` of `batches`."""
+    in SQLite, in PostgreSQL or in memory. How often waiting files are looked for, and how long a process that died is waited
+    for, are `poll_s` and `lease_s` of `batches`."""
 
     folder: str | None = option(
         None,
-        "Folder that the indexes lie in, on a disk of this machine; without it, one beside the file of the history.",
+        "Folder that the indexes lie in, on a disk of this machine; without it, one beside the file of the history. Beside a "
+        "history in PostgreSQL there is none: they are in that.",
     )
     model: str = option(
         "",
@@ -44,7 +45,7 @@ class VectorStoresConfig:
         can be."""
         if sealed:
             return "vector stores keep words as they are, and history.keys asks for all that is kept to be sealed"
-        if not history.startswith(("memory:", "sqlite:")):
+        if not history.startswith(("memory:", "sqlite:", "postgresql:")):
             kind = history.partition(":")[0].partition("+")[0]
-            return f"vector stores need a history in SQLite or in memory, and history.url is of {kind}"
+            return f"vector stores need a history in SQLite, in PostgreSQL or in memory, and history.url is of {kind}"
         return ""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from smg_core.retrieval.filters import FileFilter
     from smg_core.retrieval.indexes import Indexes
     from smg_core.retrieval.searching import Ranking, StoreFindings
-    from smg_core.vector_stores.place import IndexPlace
     from smg_core.vector_stores.queue import IndexQueue
     from smg_core.vector_stores.searcher import StoreSearcher
 
@@ -45,7 +44,6 @@ class _Rooms:
 
     queue: "IndexQueue"
     searcher: "StoreSearcher"
-    place: "IndexPlace"
     indexes: "Indexes"
     documents: "DocumentReading | None"
     pool: ThreadPoolExecutor
@@ -99,15 +97,14 @@ class VectorStoreWork:
             return
 
     async def _may_hold(self) -> bool:
-        """Whether there may be stores: their folder is there."""
+        """Whether there may be stores: there is something that indexes are in."""
+        from smg_core.vector_stores.opening import may_hold_indexes
 
-        def look() -> bool:
-            from smg_core.vector_stores.place import IndexPlace, why_no_stores
-
-            named = IndexPlace(self._services).named
-            return named is not None and named.is_dir() and not why_no_stores(self._services)
-
-        return await asyncio.to_thread(look)
+        try:
+            return await may_hold_indexes(self._services)
+        except SmgError as error:
+            log.warning("whether there are vector stores is looked for later: %s", error)
+            return False
 
     async def _sweep(self) -> None:
         if not self._services.live.config.files.sweep_s:
@@ -123,7 +120,6 @@ class VectorStoreWork:
             await rooms.indexes.close()
             if rooms.documents is not None:
                 await rooms.documents.close()
-            await asyncio.to_thread(rooms.place.close)
             rooms.pool.shutdown(wait=False)
 
     # ---------------------------------------------------------------------------------------------------------- asked for
@@ -133,7 +129,7 @@ class VectorStoreWork:
 
         async def answer(exchange: Exchange) -> None:
             rooms = await self._loaded()
-            rooms.place.check()
+            _check(self._services)
             self._used.set()
             await rooms.handlers[name](exchange)
 
@@ -166,23 +162,24 @@ class VectorStoreWork:
 
     def _make(self, files: "FileRooms") -> _Rooms:
         from smg_core.models.document_loading import document_reading
-        from smg_core.retrieval.indexes import Indexes
+        from smg_core.observability.repeats import Repeats
         from smg_core.vector_stores.adding import FileAdding
         from smg_core.vector_stores.embedding import TextEmbedding
         from smg_core.vector_stores.file_handlers import StoreFileHandlers
         from smg_core.vector_stores.handlers import StoreHandlers
         from smg_core.vector_stores.indexing import IndexRooms
         from smg_core.vector_stores.kept import KeptStores
-        from smg_core.vector_stores.place import IndexPlace
+        from smg_core.vector_stores.opening import opened_indexes
         from smg_core.vector_stores.queue import IndexQueue
         from smg_core.vector_stores.searcher import StoreSearcher
 
-        services = self._services
+        services, settings = self._services, self._services.live.config.observability
         pool = ThreadPoolExecutor(_THREADS, "smg-search")
-        place, indexes = IndexPlace(services), Indexes(pool, services.live.config.vector_stores.memory_bytes)
+        indexes = opened_indexes(services, pool)
         documents = document_reading(services.live.config, pool)
         rooms = IndexRooms(
-            services, KeptStores(services), files.kept, place, indexes, TextEmbedding(services), documents
+            *(services, KeptStores(services), files.kept, indexes, TextEmbedding(services), documents, pool),
+            Repeats(settings.repeat_s, settings.repeats),
         )
         queue = IndexQueue(rooms)
         searcher, adding = StoreSearcher(rooms), FileAdding(rooms, queue)
@@ -205,7 +202,13 @@ class VectorStoreWork:
             "cancelVectorStoreFileBatch": of_files.cancel_batch,
             "listFilesInVectorStoreBatch": of_files.batch_files,
         }
-        return _Rooms(queue, searcher, place, indexes, documents, pool, handlers)
+        return _Rooms(queue, searcher, indexes, documents, pool, handlers)
+
+
+def _check(services: Services) -> None:
+    from smg_core.vector_stores.place import check_stores
+
+    check_stores(services)
 
 
 def _load() -> None:

@@ -36,6 +36,20 @@ _DAMAGED = (
 """What pypdf raises for damaged files, beside its own errors."""
 
 
+_INFLATED = 4 * 1024 * 1024
+"""Bytes that the pages of any document may inflate to: some seconds of reading."""
+_INFLATED_BY = 64
+"""Bytes more for each byte of its file: what pages have inflates to a tenth of that, also where all of them are alike."""
+_INFLATED_MOST = 32 * 1024 * 1024
+_FORMS = 1000
+"""Parts of a page that stand in it again and again, and in each other, counted each time."""
+_INFLATING = (
+    *("zlib_maximum_output_length", "lzw_maximum_output_length", "run_length_maximum_output_length"),
+    *("brotli_maximum_output_length", "array_based_stream_maximum_output_length"),
+)
+"""What pypdf bounds one stream of a document by."""
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
     """What one document may have: pages, characters of text, and bytes of memory while it is read."""
@@ -53,11 +67,15 @@ def check_is_pdf(data: bytes) -> None:
 
 def pdf_text(data: bytes, limits: DocumentLimits) -> str:
     """The text of all pages, an empty line between two. Raises BadDocument, and MediaTooLarge for what is over a limit."""
+    from pypdf import apply_configuration
     from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
 
     check_is_pdf(data)
+    most = min(_INFLATED + _INFLATED_BY * len(data), _INFLATED_MOST)
+    bounds = dict.fromkeys(_INFLATING, most)
     try:
-        found = "\n\n".join(filter(None, _pages(data, limits)))
+        with apply_configuration(**bounds, xform_maximum_invocations_per_extraction=_FORMS):
+            found = "\n\n".join(filter(None, _pages(data, limits, most)))
     except FileNotDecryptedError as error:
         raise BadDocument("the document is encrypted: it cannot be read without its password") from error
     except DependencyError as error:
@@ -75,15 +93,19 @@ def pdf_text(data: bytes, limits: DocumentLimits) -> str:
     return found
 
 
-def _pages(data: bytes, limits: DocumentLimits) -> Iterator[str]:
-    """The text of each page, without white space around it."""
+def _pages(data: bytes, limits: DocumentLimits, most: int) -> Iterator[str]:
+    """The text of each page, without white space around it. What all pages have may inflate to `most` bytes."""
     from pypdf import PdfReader
 
     pages = PdfReader(io.BytesIO(data)).pages
     if len(pages) > limits.max_pages:
         raise MediaTooLarge(f"the document has {len(pages)} pages; at most {limits.max_pages} are read")
-    length = 0
+    length = inflated = 0
     for page in pages:
+        contents = page.get_contents()
+        inflated += 0 if contents is None else len(contents.get_data())
+        if inflated > most:
+            raise MediaTooLarge(f"the pages of the document inflate to more than {most} bytes")
         text = page.extract_text().replace("\0", "")
         length += len(text)
         if length > limits.max_characters:

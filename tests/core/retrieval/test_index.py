@@ -13,8 +13,8 @@ from tests.tiers import examples
 
 from smg_core.retrieval.chunking import TextChunk
 from smg_core.retrieval.filters import Comparison
-from smg_core.retrieval.index import IndexFailed, IndexFull, VectorsDiffer
-from smg_core.retrieval.index_search import Query, SearchedIndex, vectors_as_bytes
+from smg_core.retrieval.index_search import SearchedIndex
+from smg_core.retrieval.indexes import IndexFailed, IndexFull, Query, VectorsDiffer, vectors_as_bytes
 from smg_core.retrieval.nearest import best_of, pack_vectors, similarities, unit_vector, unpack_vectors
 
 MANY = 1 << 30

@@ -52,14 +52,14 @@ def test_pages_are_apart_by_an_empty_line_and_those_without_text_are_left_out() 
 def test_what_takes_too_long_is_stopped() -> None:
     processes = DecoderProcesses(document_seconds=0.1)
     with pytest.raises(MediaTooLarge, match=r"more than 0\.1 s"):
-        processes.document(bomb(60), LIMITS)
+        processes.document(bomb(4), LIMITS)
     assert processes.processes == []
     processes.close()
 
 
 def test_what_takes_too_much_memory_is_refused(apart: DecoderProcesses) -> None:
     with pytest.raises(MediaTooLarge, match="takes more memory"):
-        apart.document(hoard(7), DocumentLimits(max_memory=1024 * 1024))
+        apart.document(hoard(25), DocumentLimits(max_memory=1024 * 1024))
     assert apart.document(pdf("the next"), LIMITS) == "the next"
 
 

@@ -1,8 +1,8 @@
 """Google's own tools that run here: searches of the web and of files, and pages, in a request; what an answer is grounded in.
 
 What the API leaves open: places of `groundingSupports` are bytes of all visible text of the candidate; `fileSearchStoreNames`
-are ids of vector stores, with `fileSearchStores/` before them or without. There is no `searchEntryPoint`. Pure. Above: the reader
-and the encoders of generateContent. Below: the wire types, request.
+are ids of vector stores, with `fileSearchStores/` before them or without, and `metadataFilter` asks for their files' attributes.
+There is no `searchEntryPoint`. Pure. Above: the reader and the encoders of generateContent. Below: the wire types, request.
 """
 
 import copy
@@ -18,6 +18,8 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import Annotation, HostedEnd, HostedStart, TextEnd
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import HostedTool
+from smg_core.retrieval.filter_language import read_filter_text
+from smg_core.retrieval.filters import read_filter
 from smg_core.web_terms import checked_domains
 
 __all__ = ["BUILT_IN", "CODE", "Grounding", "built_in_parts", "google_tool"]
@@ -71,7 +73,6 @@ def google_tool(name: str, found: JsonObject, at: str) -> HostedTool | None:
         return built_in_tool(BuiltIn(kind))
     if kind == "file_search":
         files = proto_value(found, FileSearch, at)
-        _refuse(at, metadataFilter=files.metadata_filter)
         if not files.file_search_store_names:
             return None
         names = [each.removeprefix(_STORES) for each in files.file_search_store_names]
@@ -80,7 +81,12 @@ def google_tool(name: str, found: JsonObject, at: str) -> HostedTool | None:
                 f"Invalid value at '{at}.fileSearchStoreNames': a name is empty.", param=f"{at}.fileSearchStoreNames"
             )
         stores = tuple(dict.fromkeys(names))
-        return built_in_tool(BuiltIn(kind, results=files.top_k, stores=stores, stores_at="fileSearchStoreNames"))
+        asked = files.metadata_filter
+        filters = None if asked is None else read_filter_text(asked, f"{at}.metadataFilter")
+        if filters is not None:
+            read_filter(filters, f"{at}.metadataFilter")  # how many there may be
+        named = "fileSearchStoreNames"
+        return built_in_tool(BuiltIn(kind, results=files.top_k, filters=filters, stores=stores, stores_at=named))
     search = proto_value(found, GoogleSearch, at)
     _refuse(at, timeRangeFilter=search.time_range_filter, blockingConfidence=search.blocking_confidence)
     kinds = search.search_types or {}

@@ -138,13 +138,16 @@ def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
             f"Invalid '{at}.ranking_options.hybrid_search': one of the weights has to be more than 0.",
             param=f"{at}.ranking_options.hybrid_search",
         )
+    asked = None if weights is None else (weights.embedding_weight, weights.text_weight)
+    if ranking.ranker == "none":  # by vectors alone, where there are any
+        asked = 1.0, 0.0
     return BuiltIn(
         "file_search",
         results=tool.max_num_results,
         stores=tuple(dict.fromkeys(tool.vector_store_ids)),
         filters=tool.filters,
         threshold=ranking.score_threshold or 0.0,
-        weights=None if weights is None else (weights.embedding_weight, weights.text_weight),
+        weights=asked,
     )
 
 
