@@ -367,7 +367,9 @@ async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_
     def as_tenant(name: str) -> dict[str, str]:
         return {"authorization": f"Bearer key-of-{name}-0123456789"}
 
-    keys = AuthConfig(keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user"))
+    keys = AuthConfig(
+        keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user")
+    )
     config = attrs.evolve(KEPT, auth=keys)
     async with in_process(attrs.evolve(SLOW, reply_tokens=10), config=config) as house:
 
@@ -390,7 +392,9 @@ async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_
 @pytest.mark.full
 async def test_an_erased_tenant_has_no_answers_in_the_store_of_all_gateways(valkey: ValkeyServer) -> None:
     settings = ResponseCacheConfig(kept_s=60, store=f"redis://{valkey.host}:{valkey.port}", store_timeout_s=1.0)
-    keys = AuthConfig(keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user"))
+    keys = AuthConfig(
+        keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user")
+    )
     config = Config(response_cache=settings, auth=keys)
     async with in_process(QUICK, config=config) as one, in_process(QUICK, config=config) as two:
 

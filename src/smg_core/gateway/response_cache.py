@@ -63,7 +63,9 @@ def _made(services: Services) -> "ResponseCaching":
     caching = ResponseCaching(
         services.clock,
         lambda request: services.lookup.served(request.model, request.caller),
-        lambda name: [f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported],
+        lambda name: [
+            f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported
+        ],
         lambda tenant, principal: services.running.history.keeps(tenant, principal),
         lambda request: "" if live.guarding is None else live.guarding.mark(request.caller, request.model),
         services.side_tasks.note_end,

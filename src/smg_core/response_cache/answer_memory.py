@@ -15,6 +15,7 @@ __all__ = ["AnswerMemory"]
 _BESIDE = 320
 """Bytes that an answer takes beside its own."""
 
+
 @attrs.frozen(eq=False)
 class _Kept:
     data: bytes

@@ -32,7 +32,16 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["CACHE_HEADER", "CacheWish", "cache_key_of", "may_be_shared", "model_mark", "tenant_mark", "tenant_of", "wish_of"]
+__all__ = [
+    "CACHE_HEADER",
+    "CacheWish",
+    "cache_key_of",
+    "may_be_shared",
+    "model_mark",
+    "tenant_mark",
+    "tenant_of",
+    "wish_of",
+]
 
 CACHE_HEADER = "x-smg-cache"
 """The header by which a request says what it wants of the cache, and an answer what it has of it."""

@@ -16,6 +16,7 @@ class RoundRobin:
     """Each worker in turn."""
 
     name = "round_robin"
+    spreads = True
 
     def __init__(self) -> None:
         self._turn = -1
@@ -39,6 +40,7 @@ class Random:
     """Any worker, all equally likely."""
 
     name = "random"
+    spreads = True
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
@@ -51,6 +53,7 @@ class LeastRequests:
     """The worker with the fewest requests in flight and waiting, divided by its weight."""
 
     name = "least_requests"
+    spreads = True
 
     def __init__(self) -> None:
         self._turn = -1
@@ -66,6 +69,7 @@ class PowerOfTwo:
     they do not all choose the same worker."""
 
     name = "power_of_two"
+    spreads = True
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
