@@ -151,11 +151,6 @@ class Trace:
         observers = observer if isinstance(observer, Observers) else Observers(observer)
         self._reporters: Mapping[type, tuple[Reporter, ...]] = observers.reporters
 
-    @property
-    def account(self) -> "Trace":
-        """Itself: where moments are reported to in the end."""
-        return self
-
     def report(self, moment: Moment) -> None:
         self.moments.append(moment)
         if isinstance(moment, FirstToken):

@@ -379,7 +379,8 @@ class Selecting:
             candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
-        candidates = self._in_time(served, candidates, context, trace, reads=reads)
+        if self.objectives is not None or trace.reading is not None:
+            candidates = self._in_time(served, candidates, context, trace, reads=reads)
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
         if wishes is not None and wishes.weighed:
@@ -423,13 +424,13 @@ class Selecting:
     ) -> tuple[Worker, ...]:
         """The candidates that a request may go to for its first token, or that of others, to come soon enough. Raises Overloaded
         where it is shed."""
-        role, objectives, account = context.role, self.objectives, trace.account
-        if account.reading is not None and reads and len(candidates) > 1 and self._policies.spreads(served, role):
+        role, objectives = context.role, self.objectives
+        if trace.reading is not None and reads and len(candidates) > 1 and self._policies.spreads(served, role):
             gains = self._policies.expects(served, role, records_of(candidates), context)
-            candidates = account.reading(candidates, [max(0, context.tokens - gain) for gain in gains])
+            candidates = trace.reading(candidates, [max(0, context.tokens - gain) for gain in gains])
         if objectives is not None and role != "encode":
             cached = partial(self._policies.expects, served, role, records_of(candidates), context)
-            passed, tokens = context.now - account.started, context.tokens
+            passed, tokens = context.now - trace.started, context.tokens
             candidates = objectives.meeting(context.headers, served, candidates, tokens, cached, passed, role)
         return candidates
 
@@ -513,10 +514,10 @@ class AdapterHolder(Protocol):
 
 
 class _HeldBack:
-    """Keeps what is to be told of a choice to the `account` of a request until others have been made."""
+    """Keeps what is to be told of a choice to the account of a request until others have been made."""
 
     def __init__(self, account: Trace) -> None:
-        self.account = account
+        self.started, self.reading = account.started, account.reading
         self._moments: list[WorkerPicked] = []
 
     def report(self, moment: WorkerPicked) -> None:
