@@ -1,6 +1,6 @@
 """How well the times of workers are predicted, and how many requests meet their objectives by it, over a simulated fleet.
 
-    python bench/objectives.py --report        # writes bench/objectives.md
+    python bench/objectives.py --report        # writes bench/objectives.md and the plot in bench/objectives.svg
 
 Requests come by chance to eight simulated engines, half of them at half the speed, and ask for a first token and a pace. They are
 sent to the engine with the fewest requests for its speed, to the one that `objectives` would leave to it, or where each that
@@ -24,6 +24,8 @@ from smg_simulator.fleet.engine import EngineSpeed, FleetEngine, Task
 from smg_simulator.fleet.trace import FleetRequest
 
 REPORT = Path(__file__).parent / "objectives.md"
+PLOT = REPORT.with_suffix(".svg")
+SIDE, GAP, DOTS = 220, 60, 250  # of a panel of the plot in pixels, and how many requests it shows
 ENGINES, SECONDS, WARM, SEEDS = 8, 120.0, 20.0, (0, 1, 2)
 PROMPT, OUTPUT = (64, 4096), (32, 256)
 FIRST_MS, EACH_MS = 700.0, 60.0
@@ -60,6 +62,7 @@ class Seen:
     in_flight: int = 0
     others: int = 0
     prefill_tokens: int = 0
+    role: str = "regular"
 
 
 @attrs.define(eq=False)
@@ -115,13 +118,13 @@ class Fleet:
         prompt, workers = asked.request.prompt_tokens, tuple(self.seen)
         if self.way != "fewest requests":
             try:
-                workers, _ = self.objectives.meeting(HEADERS, "m", workers, prompt, lambda: [0] * ENGINES, 0.0)
+                workers = self.objectives.meeting(HEADERS, "m", workers, prompt, lambda: [0] * ENGINES, 0.0)
             except Overloaded:
                 asked.shed = True
                 return
         worker = min(workers, key=lambda each: (each.in_flight, each.prefill_tokens))
         at = asked.engine = self.seen.index(worker)
-        asked.sent = self.objectives.sent(HEADERS, "m", worker, prompt, self.now, "")
+        asked.sent = self.objectives.sent(HEADERS, "m", worker, prompt, self.now)
         worker.in_flight += 1
         worker.prefill_tokens += prompt
         self.number += 1
@@ -167,8 +170,7 @@ def share(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))] if values else 0.0
 
 
-def line(rate: float, way: str) -> str:
-    fleets = [Fleet(rate, way, seed).run() for seed in SEEDS]
+def line(rate: float, way: str, fleets: list[Fleet]) -> str:
     asked = [each for fleet in fleets for each in fleet.asked if each.request.at >= WARM]
     served = [each for each in asked if not each.shed]
     told = [each for fleet in fleets for each in fleet.observer.of(TimePredicted)]
@@ -184,7 +186,40 @@ def line(rate: float, way: str) -> str:
     )
 
 
-def report() -> str:
+def panel(at: int, rate: float, told: list[TimePredicted]) -> str:
+    """The measured time over the predicted one of first tokens, with the line on which a prediction is right."""
+    shown = told[:: max(1, len(told) // DOTS)]
+    top = max([share([each.seconds for each in told], 0.99), share([each.expected for each in told], 0.99), 0.1])
+    x, y = GAP + at * (SIDE + GAP), 40
+    off = sorted(abs(each.seconds - each.expected) * 1000 for each in told)
+    dots = "".join(
+        f"M{x + SIDE * each.expected / top:.1f} {y + SIDE * (1 - each.seconds / top):.1f}h0"
+        for each in shown
+        if max(each.seconds, each.expected) <= top
+    )
+    words = f"{rate:g} a second; off by {share(off, 0.5):.0f} ms (p50), {share(off, 0.9):.0f} ms (p90)"
+    return (
+        f'<rect x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" fill="none" stroke="#bbb"/>'
+        f'<path d="M{x} {y + SIDE}L{x + SIDE} {y}" stroke="#d1495b" stroke-width="1"/>'
+        f'<path d="{dots}" stroke="#2e86ab" stroke-width="3" stroke-linecap="round" fill="none"/>'
+        f'<text x="{x}" y="{y - 8}">{words}</text>'
+        f'<text x="{x}" y="{y + SIDE + 16}">0</text>'
+        f'<text x="{x + SIDE}" y="{y + SIDE + 16}" text-anchor="end">predicted, {top:.2f} s</text>'
+        f'<text x="{x - 6}" y="{y + 10}" text-anchor="end">{top:.2f} s</text>'
+    )
+
+
+def plot(told: dict[float, list[TimePredicted]]) -> str:
+    """The plot: a panel for each load."""
+    wide, high = GAP + len(told) * (SIDE + GAP), SIDE + 80
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" '
+    style = 'font-family="sans-serif" font-size="10" fill="#222"><rect width="100%" height="100%" fill="#fff"/>'
+    panels = [panel(at, rate, each) for at, (rate, each) in enumerate(told.items())]
+    return "\n".join([head + style, *panels, "</svg>", ""])
+
+
+def report() -> tuple[str, str]:
+    """The page and the plot."""
     head = [
         "# Objectives of requests",
         "",
@@ -194,18 +229,29 @@ def report() -> str:
         f"asks for its first token within {FIRST_MS:g} ms and the others {EACH_MS:g} ms apart. Errors of the prediction are in",
         "milliseconds, of all requests that were sent.",
         "",
+        "![First tokens as predicted and as measured](objectives.svg)",
+        "",
         "| a second | way | met | of those served | shed | first token p99, s | p50, ms | error p50 / p90 | each p50 / p90 |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*head, *(line(rate, way) for rate in LOADS for way in WAYS), ""])
+    lines, told = [], dict[float, list[TimePredicted]]()
+    for rate in LOADS:
+        for way in WAYS:
+            fleets = [Fleet(rate, way, seed).run() for seed in SEEDS]
+            lines.append(line(rate, way, fleets))
+            if way == "late":
+                every = [each for fleet in fleets for each in fleet.observer.of(TimePredicted)]
+                told[rate] = [each for each in every if each.kind == "first"]
+    return "\n".join([*head, *lines, ""]), plot(told)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--report", action="store_true", help="write bench/objectives.md")
-    text = report()
+    text, drawn = report()
     if parser.parse_args().report:
         REPORT.write_text(text)
+        PLOT.write_text(drawn)
     print(text)
 
 

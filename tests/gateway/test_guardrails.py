@@ -7,8 +7,10 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
+from tests.gateway.collector import collecting
 from tests.gateway.conftest import CHAT, body, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
+from tests.gateway.test_batches import BRISK, batch_of, line, openai_of, over, results
 from tests.gateway.test_said import APIS, events_of
 from tests.shared import PATIENCE
 
@@ -19,6 +21,7 @@ from smg_core.hooks import AttemptEnded, GuardrailAsked
 from smg_core.http.settings import ModelConfig
 from smg_core.ledger.queries import UsageQuery
 from smg_core.ledger.settings import LedgerConfig
+from smg_core.observability.settings import TracesConfig
 from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.clockwork import Timing
@@ -218,7 +221,7 @@ async def test_inputs_of_vectors_are_checked() -> None:
 
 @pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("api", ["chat", "responses", "messages", "gemini"])
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "gemini", "interactions"])
 async def test_a_call_whose_arguments_are_held_back_is_not_seen(api: str, stream: bool) -> None:
     said = Reply(text="One moment.", tool_calls=(("look", {"what": "for" + "bidden"}),))
     async with in_process(engine(said), config=small(), guardrails=[rail(on=("arguments",))]) as house:
@@ -238,7 +241,127 @@ TOOLS: dict[str, dict[str, Any]] = {
     "responses": {"tools": [{"type": "function", "name": "look", "parameters": SCHEMA}]},
     "messages": {"tools": [{"name": "look", "input_schema": SCHEMA}]},
     "gemini": {"tools": [{"functionDeclarations": [{"name": "look", "parameters": SCHEMA}]}]},
+    "interactions": {"tools": [{"type": "function", "name": "look", "parameters": SCHEMA}]},
 }
+CALLED = {
+    "chat": '"tool_calls":[',
+    "responses": '"type":"function_call"',
+    "messages": '"type":"tool_use"',
+    "gemini": '"functionCall"',
+    "interactions": '"type":"function_call"',
+}
+
+
+@pytest.mark.sampled(per=("on_failure",), keep=1)
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", TOOLS)
+async def test_arguments_that_cannot_be_checked_leave_as_the_guardrail_says(
+    api: str, stream: bool, on_failure: str
+) -> None:
+    said = Reply(text="One moment.", tool_calls=(("look", {"what": "it"}),))
+    guards = [rail(failing, on=("arguments",), on_failure=on_failure)]
+    async with in_process(engine(said), config=small(), guardrails=guards) as house:
+        answer = await asked(house, api, "Hi", stream=stream, **TOOLS[api])
+        await settled(house)
+        outcomes = {each.outcome for each in house.observer.of(GuardrailAsked)}
+
+    assert outcomes == {"failed"}
+    told = answer.text.replace(": ", ":").replace("\n", "")
+    assert (CALLED[api] in told) == (on_failure == "open"), told
+    assert ("cannot be asked" in told) == (on_failure == "closed")
+    assert answer.status_code == 200 if stream or on_failure == "open" else answer.status_code in (503, 529)
+
+
+BROKEN_OFF = {
+    "chat": '{"error":{',
+    "completions": '{"error":{',
+    "responses": "event: response.failed",
+    "messages": 'event: error\ndata: {"type":"error"',
+    "gemini": '{"error":{"code":503',
+    "generate": '{"error":{',
+    "interactions": 'event: error\ndata: {"event_type":"error"',
+}
+"""How the stream of each API ends with an error."""
+
+
+@pytest.mark.sampled(per=("on_failure",), keep=1)
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+@pytest.mark.parametrize("api", APIS)
+async def test_what_has_left_stays_where_a_guardrail_fails_in_the_middle_of_a_stream(api: str, on_failure: str) -> None:
+    shown: list[str] = []
+
+    async def check(question: GuardQuestion) -> None:
+        shown.append(question.text)
+        if len(shown) > 3:
+            raise RuntimeError("lost")
+
+    pieces = tuple([f"piece {number} of it, " for number in range(8)])
+    guards = [rail(check, on=("output",), on_failure=on_failure)]
+    async with in_process(engine(Reply(pieces=pieces)), config=small(), guardrails=guards) as house:
+        answer = await asked(house, api, "Hi", stream=True)
+        await settled(house)
+
+    assert answer.status_code == 200
+    assert (BROKEN_OFF[api] in answer.text) == (on_failure == "closed")
+    if on_failure == "open":
+        assert said_in(api, answer, stream=True).strip() == "".join(pieces).strip()
+    elif api != "responses":  # whose failed object has no output
+        assert "piece 7" not in answer.text
+
+
+@pytest.mark.full
+async def test_a_line_of_a_batch_has_its_own_verdict() -> None:
+    lines = [line("held", messages=[{"role": "user", "content": BAD}]), line("fine")]
+    config = attrs.evolve(small(), batches=BRISK)
+    async with (
+        in_process(engine(Reply("All is well.")), config=config, guardrails=[rail()]) as house,
+        openai_of(house) as client,
+    ):
+        made = await batch_of(client, b"".join(lines))
+        ended = await over(client, made.id)
+        good = await results(client, ended.output_file_id)
+        bad = await results(client, ended.error_file_id)
+        places = [each.place for each in house.observer.of(GuardrailAsked)]
+    assert (set(good), set(bad)) == ({"fine"}, {"held"})
+    assert bad["held"]["response"]["body"]["error"]["code"] == "content_filter"
+    assert good["fine"]["response"]["body"]["choices"][0]["message"]["content"].strip() == "All is well."
+    assert {"input", "output"} <= set(places)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+async def test_an_answer_in_the_background_fails_where_its_guardrail_does_unless_that_is_open(on_failure: str) -> None:
+    guards = [rail(failing, on=("output",), on_failure=on_failure)]
+    async with in_process(engine(Reply("All is well.")), config=small(), guardrails=guards) as house:
+        made = (await house.http.post("/v1/responses", json={"model": "sim", "input": "Hi", "background": True})).json()
+        async with asyncio.timeout(PATIENCE):
+            while (kept := (await house.http.get(f"/v1/responses/{made['id']}")).json())["status"] in WAITING:
+                await asyncio.sleep(0.01)
+    assert kept["status"] == ("failed" if on_failure == "closed" else "completed")
+    assert ("All is well" in str(kept)) == (on_failure == "open")
+    assert "secret" not in str(kept)
+
+
+@pytest.mark.full
+async def test_each_question_is_a_span_of_the_trace_without_what_was_asked() -> None:
+    with collecting() as collector:
+        config = attrs.evolve(small(), traces=TracesConfig(endpoint=collector.url, delay_s=0.02))
+        guards = [rail(), attrs.evolve(rail(failing, on_failure="open"), name="lost")]
+        async with in_process(engine(Reply("All is well.")), config=config, guardrails=guards) as house:
+            assert (await asked(house, "chat", "Say something private.", stream=False)).status_code == 200
+            (spans,) = await collector.of(1)
+    told = {
+        (each.name, each.attributes["smg.guardrail.place"], each.attributes["smg.guardrail.outcome"], each.error)
+        for each in spans
+        if each.stage == "guardrail"
+    }
+    assert told == {
+        (f"guardrail {name}", place, outcome, outcome == "failed")
+        for name, outcome in (("words", "passed"), ("lost", "failed"))
+        for place in ("input", "output")
+    }
+    assert b"private" not in b"".join(collector.bytes)
 
 
 RAN: list[str] = []

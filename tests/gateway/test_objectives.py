@@ -9,10 +9,12 @@ import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, in_process
 from tests.gateway.fleet import Member, fleet
+from tests.gateway.test_prefill_decode import idle, pools
 
 from smg_core import Config
 from smg_core.hooks import WorkerPicked
 from smg_core.limit_moments import ObjectiveKept, TimePredicted
+from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.queueing.settings import QueueConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_simulator.engine.clockwork import Timing
@@ -94,6 +96,21 @@ async def test_a_request_in_a_hurry_goes_to_the_engine_that_is_quick_enough() ->
         others = Counter(each.worker for each in house.observer.of(WorkerPicked)[before + 6 :])
     assert hurried == {"quick": 6}
     assert others == {"quick": 2, "slow": 2}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("alone", [0, 1])
+async def test_workers_that_share_a_request_are_predicted_each_by_its_part(alone: int) -> None:
+    asks = config("say", disaggregation=DisaggregationConfig(local_tokens=alone))
+    async with pools(prefill=("p",), decode=("d", "e"), config=asks, reply_tokens=4) as house:
+        await learned(house, 12)
+        found = [await ask(house, ttft=each, tpot="60000") for each in ("60000", "0.01")]
+        house.gateway.adopt(config("shed", disaggregation=DisaggregationConfig(local_tokens=alone)))
+        refused = await ask(house, ttft="0.01")
+        await idle(house)
+    assert [each.headers["x-smg-objective"] for each in found] == ["met", "late"]
+    assert {each.kind for each in house.observer.of(TimePredicted)} == {"first", "each"}
+    assert refused.status_code == 503
 
 
 async def test_of_one_tenant_the_request_that_has_to_go_soonest_is_first() -> None:

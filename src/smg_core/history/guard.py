@@ -64,7 +64,8 @@ class Backend(Store, Upkeep, Protocol):
 
 class GuardedStore:
     """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear. `observer` is told of every
-    call of the backend, and how long it took. `is_open` False where the backend is one that is opened later (`use`)."""
+    call of the backend, and how long it took. `is_open` False where the backend is one that is opened later (`use`).
+    `on_erased`, where it is set, erases what others keep of a tenant."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class GuardedStore:
     ) -> None:
         self._in, self._rules, self._now = backend, rules, clock.time
         self._clock, self._observer = clock, observer
+        self.on_erased: Callable[[str], Awaitable[None]] | None = None
         self._sealed, self._seal, self._hooks = seal is not None, seal or Clear(), tuple(hooks)
         self._open = asyncio.Event()
         if is_open:
@@ -181,6 +183,8 @@ class GuardedStore:
 
     async def erase(self, tenant: str) -> int:
         found: int = await self._around("erase", tenant, {}, self._in.erase, 0)
+        if self.on_erased is not None:
+            await self.on_erased(tenant)
         return found
 
     # ------------------------------------------------------------------------------------------------------------ reading

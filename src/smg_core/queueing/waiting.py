@@ -24,6 +24,7 @@ from smg_core.queueing.bands import BANDS, BATCH, PRIORITY, band_of
 from smg_core.queueing.capacity import AdaptiveLimit, capacity_of
 from smg_core.queueing.model_queue import ModelQueue, QueueBounds
 from smg_core.queueing.queues import NO_HEADERS, ToldHeaders
+from smg_core.queueing.reading import PEOPLE_S, read_aside, read_first
 from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Stage
 from smg_core.request import Caller, GenerationRequest, PoolRequest
@@ -70,12 +71,13 @@ class Preempted(Overloaded):
 
 @attrs.define(eq=False)
 class _Model:
-    """The queue of one model, and what is known of its engines."""
+    """The queue of one model, and what is known of its engines. `people`: when somebody asked last who sits before the answer."""
 
     queue: ModelQueue
     limit: AdaptiveLimit = attrs.field(factory=AdaptiveLimit)
     looked: float = -inf
     told: tuple[int, ...] = (0,) * len(BANDS)
+    people: float = -inf
     places: dict[QueuedRequest, "QueuePlace"] = attrs.field(factory=dict)
 
 
@@ -186,6 +188,10 @@ class Queueing:
         ticket.session, ticket.priority = request.session_key or "", request.priority
         if self.due is not None:
             ticket.due = self.due(headers, name, max(1, ticket.tokens - output))
+        if BANDS[ticket.band].quick:
+            known.people, trace.reading = self.now, read_first
+        else:
+            trace.reading = read_aside if self.now - known.people < PEOPLE_S else None
         place = QueuePlace(self, known, name, ticket, trace, choices)
         if started is not None and self._settings.preempt:
             place.again = lease.kind != "batch"

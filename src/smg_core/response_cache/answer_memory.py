@@ -1,22 +1,28 @@
 """Answers that a process keeps in its memory: bounded by bytes and age, the least recently used goes first.
 
-Pure: the time is an argument. Above: `caching`. Below: nothing.
+Those of a tenant that is erased are not found from then on; their bytes are given back bit by bit. Pure: the time is an argument.
+Above: `caching`. Below: `keys`.
 """
 
 from collections import OrderedDict
 
 import attrs
 
+from smg_core.response_cache.keys import tenant_of
+
 __all__ = ["AnswerMemory"]
 
-_BESIDE = 256
+_BESIDE = 320
 """Bytes that an answer takes beside its own."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Kept:
     data: bytes
     until: float
+
+
+_NOTHING: dict[bytes, _Kept] = {}
 
 
 class AnswerMemory:
@@ -26,13 +32,15 @@ class AnswerMemory:
         self.most = most
         self.size = 0
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._tenants: dict[bytes, dict[bytes, _Kept]] = {}
+        self._erased: list[dict[bytes, _Kept]] = []
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def find(self, key: bytes, now: float) -> bytes | None:
         """The answer of a key, None where there is none that is young enough."""
-        kept = self._kept.get(key)
+        kept = self._tenants.get(tenant_of(key), _NOTHING).get(key)
         if kept is None:
             return None
         if kept.until <= now:
@@ -46,7 +54,7 @@ class AnswerMemory:
         self._drop(key)
         if len(data) + _BESIDE > self.most:
             return
-        self._kept[key] = _Kept(data, until)
+        self._kept[key] = self._tenants.setdefault(tenant_of(key), {})[key] = _Kept(data, until)
         self.size += len(data) + _BESIDE
         self.shrink()
 
@@ -55,7 +63,33 @@ class AnswerMemory:
         while self.size > self.most:
             self._drop(next(iter(self._kept)))
 
+    def erase(self, tenant: bytes) -> None:
+        """Find no answer of a tenant any more, which is meant by its mark; `sweep` lets go of them."""
+        if (kept := self._tenants.pop(tenant, None)) is not None:
+            self._erased.append(kept)
+
+    def sweep(self, most: int) -> bool:
+        """Let go of so many answers of tenants that were erased; whether there are more."""
+        while self._erased:
+            answers = self._erased[-1]
+            while answers and most:
+                most -= 1
+                key, kept = answers.popitem()
+                if self._kept.get(key) is kept:
+                    self._drop(key)
+            if answers:
+                return True
+            self._erased.pop()
+        return False
+
     def _drop(self, key: bytes) -> None:
         kept = self._kept.pop(key, None)
-        if kept is not None:
-            self.size -= len(kept.data) + _BESIDE
+        if kept is None:
+            return
+        self.size -= len(kept.data) + _BESIDE
+        tenant = tenant_of(key)
+        others = self._tenants.get(tenant, _NOTHING)
+        if others.get(key) is kept:
+            del others[key]
+            if not others:
+                del self._tenants[tenant]

@@ -13,6 +13,8 @@ import redis.asyncio as client
 from redis.exceptions import RedisError
 
 from smg_core.clock import Clock
+from smg_core.errors import StoreFailed
+from smg_core.response_cache.keys import tenant_of
 
 __all__ = ["AnswerStore"]
 
@@ -23,6 +25,8 @@ _PREFIX = b"smg:answer:"
 _LOSSES, _PAUSE_S = 3, 1.0
 """After how many losses in a row the server is not asked, and for how long."""
 _CONNECT_S = 1.0
+_SCANNED, _ERASE_S = 1000, 5.0
+"""Keys that the server looks at in one go when a tenant is erased, and for how long it may take to do that."""
 _CONNECTIONS = 16
 
 
@@ -42,12 +46,30 @@ class AnswerStore:
 
     async def find(self, key: bytes) -> bytes | None:
         """The answer of a key; None where there is none, or the server does not answer."""
-        found = await self._asked(self._redis.get(_PREFIX + key))
+        found = await self._asked(self._redis.get(_named(key)))
         return found if isinstance(found, bytes) else None
 
     async def keep(self, key: bytes, data: bytes, seconds: float) -> None:
         """Keep an answer for so long."""
-        await self._asked(self._redis.set(_PREFIX + key, data, px=max(1, int(seconds * 1000))))
+        await self._asked(self._redis.set(_named(key), data, px=max(1, int(seconds * 1000))))
+
+    async def drop(self, key: bytes) -> None:
+        """Keep the answer of a key no longer."""
+        await self._asked(self._redis.unlink(_named(key)))
+
+    async def erase(self, tenant: bytes) -> None:
+        """Keep no answer of a tenant, which is meant by its mark. Raises StoreFailed."""
+        cursor = 0
+        try:
+            while True:
+                async with asyncio.timeout(_ERASE_S):
+                    cursor, keys = await self._redis.scan(cursor, match=_of_tenant(tenant) + b"*", count=_SCANNED)
+                    if keys:
+                        await self._redis.unlink(*keys)
+                if not cursor:
+                    return
+        except (RedisError, OSError, TimeoutError) as error:
+            raise StoreFailed("unreachable", detail=f"response_cache.store: {type(error).__name__}") from error
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -70,3 +92,14 @@ class AnswerStore:
             return None
         self._losses = 0
         return found
+
+
+def _of_tenant(tenant: bytes) -> bytes:
+    """What the names of a tenant's answers begin with."""
+    return _PREFIX + tenant.hex().encode() + b":"
+
+
+def _named(key: bytes) -> bytes:
+    """The name of an answer at the server."""
+    tenant = tenant_of(key)
+    return _of_tenant(tenant) + key[len(tenant) :]

@@ -25,5 +25,8 @@ class ResponseCaches(Protocol):
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
         `apart`: nobody waits for it, as for a line of a batch. Raises UnsupportedParameter for what the header cannot ask."""
 
+    def clear(self) -> None:
+        """Let go of all that this process keeps."""
+
     def close(self) -> Awaitable[None]:
         """The gateway stops: give back what is held open."""

@@ -24,7 +24,15 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import GenerationRequest
 from smg_core.response_cache.answer_memory import AnswerMemory
 from smg_core.response_cache.flight import Flight, NotShared, RecordedAnswer, followed
-from smg_core.response_cache.keys import CACHE_HEADER, cache_key_of, may_be_shared, model_mark, wish_of
+from smg_core.response_cache.keys import (
+    CACHE_HEADER,
+    cache_key_of,
+    may_be_shared,
+    model_mark,
+    tenant_mark,
+    tenant_of,
+    wish_of,
+)
 from smg_core.response_cache.packing import CachedAnswer, packed, unpacked
 from smg_core.response_cache.settings import ResponseCacheConfig
 
@@ -32,6 +40,8 @@ __all__ = ["ResponseCaching", "SharedAnswer"]
 
 _INLINE, _INLINE_EVENTS = 32 * 1024, 128
 """Bytes that are digested or read, and events that are written, on the event loop: more than a millisecond's are in a thread."""
+_SWEPT = 256
+"""Answers of a tenant that is erased that are let go of at a time."""
 _MARKS = 4096
 """Models of which the mark is kept before all are made anew."""
 _WHOLE = frozenset({"stop", "length", "tool_calls", "refusal", "context", "content_filter"})
@@ -48,6 +58,12 @@ class AnswersKept(Protocol):
 
     async def keep(self, key: bytes, data: bytes, seconds: float) -> None:
         """Keep an answer for so long."""
+
+    async def drop(self, key: bytes) -> None:
+        """Keep the answer of a key no longer."""
+
+    async def erase(self, tenant: bytes) -> None:
+        """Keep no answer of a tenant, which is meant by its mark. Raises StoreFailed."""
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -153,7 +169,7 @@ class ResponseCaching:
         self._memory = AnswerMemory(self._settings.bytes)
         self.store: AnswersKept | None = None
         self._flights: dict[bytes, Flight] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], tuple[bytes, Flight]] = {}
         self._marks: dict[str, tuple[ServedModel, tuple[str, ...], bytes]] = {}
 
     def adopt(self, settings: ResponseCacheConfig) -> None:
@@ -182,6 +198,31 @@ class ResponseCaching:
     def under_way(self) -> int:
         """How many generations there are that others may follow."""
         return len(self._flights)
+
+    # --------------------------------------------------------------------------------------------------------- erasing
+
+    def forget(self, tenant: str) -> None:
+        """Give nobody an answer of a tenant that this process keeps or makes; those that wait for one under way get it."""
+        mark = tenant_mark(tenant)
+        for key, flight in (*self._tasks.values(), *self._flights.items()):
+            if tenant_of(key) == mark:
+                flight.erased = True
+                self.end(key, flight)
+        self._memory.erase(mark)
+        self._sweep()
+
+    def clear(self) -> None:
+        """Let go of all that this process keeps."""
+        self._memory = AnswerMemory(self._settings.bytes)
+
+    def _sweep(self) -> None:
+        if self._memory.sweep(_SWEPT):
+            asyncio.get_running_loop().call_soon(self._sweep)
+
+    async def erase(self, tenant: str) -> None:
+        """Erase what the store of all processes has of a tenant. Raises StoreFailed."""
+        if self.store is not None:
+            await self.store.erase(tenant_mark(tenant))
 
     # --------------------------------------------------------------------------------------------------------- finding
 
@@ -283,11 +324,11 @@ class ResponseCaching:
         flight.begun, flight.trace = True, of.run.trace
         made = self._generate(key, flight, answer, of, of.lease.hand_over())
         flight.task = asyncio.create_task(made, name="shared answer")
-        self._tasks.add(flight.task)
+        self._tasks[flight.task] = key, flight
         flight.task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         self._note_end("an answer for several requests", task)
 
     async def _generate(
@@ -320,11 +361,11 @@ class ResponseCaching:
             if failure is not None:
                 self.end(key, flight)
         try:
-            await self._keep(key, flight.kept, trace)
+            await self._keep(key, flight, flight.kept, trace)
         finally:
             self.end(key, flight)
 
-    async def _keep(self, key: bytes, answer: CachedAnswer, trace: Trace) -> None:
+    async def _keep(self, key: bytes, flight: Flight, answer: CachedAnswer, trace: Trace) -> None:
         """Keep an answer, if it is one that an equal request would get from any engine of the model."""
         ends = [event.reason for event in answer.events if isinstance(event, Finished)]
         if not ends or not _WHOLE.issuperset(ends) or trace.violations or trace.last(FellBack) is not None:
@@ -335,10 +376,12 @@ class ResponseCaching:
             data = packed(answer) if few else await asyncio.to_thread(packed, answer)
         except ValueError:  # half a character, which no store holds
             return
-        if not settings.kept_s or len(data) > settings.answer_bytes:
+        if not settings.kept_s or len(data) > settings.answer_bytes or flight.erased:
             return
-        if self.store is not None:
-            await self.store.keep(key, data, settings.kept_s)
+        if (store := self.store) is not None:
+            await store.keep(key, data, settings.kept_s)
+            if flight.erased:  # meanwhile
+                await store.drop(key)
         else:
             self._memory.keep(key, data, self._clock.monotonic() + settings.kept_s)
 

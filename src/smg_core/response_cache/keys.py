@@ -32,7 +32,16 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["CACHE_HEADER", "CacheWish", "cache_key_of", "may_be_shared", "model_mark", "wish_of"]
+__all__ = [
+    "CACHE_HEADER",
+    "CacheWish",
+    "cache_key_of",
+    "may_be_shared",
+    "model_mark",
+    "tenant_mark",
+    "tenant_of",
+    "wish_of",
+]
 
 CACHE_HEADER = "x-smg-cache"
 """The header by which a request says what it wants of the cache, and an answer what it has of it."""
@@ -47,6 +56,8 @@ _RUN = frozenset(
 _OWN_IDS: Mapping[type, str] = {Message: "id", ToolCall: "item_id"}
 """Ids of what a client sends, which the gateway makes where there are none; no prompt has them."""
 _LENGTH = Binary("<Q")
+_TENANT_BYTES = 16
+"""Bytes of the mark of a tenant."""
 _NO_HISTORY = HistoryRef()
 
 
@@ -139,7 +150,8 @@ def model_mark(model: ServedModel, reported: Sequence[str]) -> bytes:
 
 
 def cache_key_of(request: GenerationRequest, revision: str, mark: bytes, guarded: str = "") -> bytes:
-    """The key of a request to the model of this mark, which the guardrails of the mark `guarded` have let pass."""
+    """The key of a request to the model of this mark, which the guardrails of the mark `guarded` have let pass. It begins with
+    the mark of its tenant."""
     digest = blake2b(digest_size=24)
     origin, caller = request.origin, request.caller
     asked = replace(request, history=_NO_HISTORY)
@@ -151,7 +163,17 @@ def cache_key_of(request: GenerationRequest, revision: str, mark: bytes, guarded
     for name in asked.__struct_fields__:
         if name not in _RUN:
             _feed(digest, getattr(asked, name))
-    return digest.digest()
+    return tenant_mark(caller.tenant) + digest.digest()
+
+
+def tenant_mark(tenant: str) -> bytes:
+    """What the keys of a tenant begin with, so that its answers are found when it is erased."""
+    return blake2b(tenant.encode("utf-8", "surrogatepass"), digest_size=_TENANT_BYTES).digest()
+
+
+def tenant_of(key: bytes) -> bytes:
+    """The mark of the tenant of a key."""
+    return key[:_TENANT_BYTES]
 
 
 def _feed(digest: _Digest, value: object) -> None:

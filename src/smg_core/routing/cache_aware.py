@@ -37,6 +37,7 @@ class CacheAware(Observing):
     cache comes to it from the prefill worker, unless it may read the prompt itself."""
 
     name = "cache_aware"
+    spreads = True
 
     listens = True
 

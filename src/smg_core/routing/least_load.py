@@ -19,6 +19,7 @@ class LeastLoad(Observing):
     """The worker that has the least work, by its weight; of those with about the least, each in turn."""
 
     name = "least_load"
+    spreads = True
 
     def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
         rng = rng or Random()

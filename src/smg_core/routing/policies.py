@@ -101,6 +101,10 @@ class Policies:
         tell = getattr(policy, "expects", None)
         return nothing if tell is None else self.guarded(policy, "expects", partial(tell, candidates, context), nothing)
 
+    def spreads(self, model: str, role: str) -> bool:
+        """Whether the policy chooses by load, or by chance, so that it may be left fewer candidates."""
+        return bool(getattr(self.of(model, role), "spreads", False))
+
     def guarded(self, policy: object, call: str, tell: Callable[[], T], otherwise: T) -> T:
         """What `tell` returns, which calls the method `call` of `policy`; `otherwise` where that raises, which is told to
         `on_fault`."""

@@ -17,6 +17,7 @@ class RoundRobin:
     """Each worker in turn."""
 
     name = "round_robin"
+    spreads = True
 
     def __init__(self) -> None:
         self._turn = -1
@@ -40,6 +41,7 @@ class Random:
     """Any worker, all equally likely."""
 
     name = "random"
+    spreads = True
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
@@ -52,6 +54,7 @@ class LeastRequests:
     """The worker with the fewest requests in flight and waiting, divided by its weight."""
 
     name = "least_requests"
+    spreads = True
 
     def __init__(self) -> None:
         self._turn = -1
@@ -72,6 +75,7 @@ class PowerOfTwo:
     they do not all choose the same worker."""
 
     name = "power_of_two"
+    spreads = True
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()

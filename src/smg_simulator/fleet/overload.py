@@ -2,18 +2,22 @@
 refused.
 
 Requests come by chance from sources, each a tenant in a band, and go to the engine with the least work, as the policy least_load
-has it. The clock is virtual, so a run is the same every time. Pure. Above: bench, tests. Below: engine, the gateway's queue.
+has it, of those that the queue leaves to them. The clock is virtual, so a run is the same every time. Pure. Above: bench, tests.
+Below: engine, the gateway's queue.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 import attrs
 
+from smg_core.queueing.bands import BANDS
 from smg_core.queueing.capacity import capacity_of
 from smg_core.queueing.model_queue import ModelQueue, QueueBounds
+from smg_core.queueing.reading import PEOPLE_S, read_aside, read_first
 from smg_core.queueing.ticket import QueuedRequest
 from smg_core.routing.settings import RoutingConfig
 from smg_core.routing.work import Work
@@ -118,7 +122,7 @@ class _Overload:
         weights = {each.tenant: each.weight for each in sources}
         self._queue = ModelQueue(settings.bounds or QueueBounds(), lambda tenant: weights.get(tenant, 1.0))
         self._heap: list[tuple[float, int, Callable[[object], None], object]] = []
-        self._order, self._now, self._looked = 0, 0.0, -1.0
+        self._order, self._now, self._looked, self._people = 0, 0.0, -1.0, -inf
         self._outcomes: list[ServedRequest] = []
         self._by_ticket: dict[QueuedRequest, ServedRequest] = {}
         self._by_task: dict[Task, ServedRequest] = {}
@@ -192,7 +196,7 @@ class _Overload:
 
     def _go(self, outcome: ServedRequest) -> None:
         outcome.went = self._now
-        at = self._with_least_work()
+        at = self._with_least_work(outcome)
         task = Task(self._order, outcome.request, outcome.request.output_tokens)
         self._order += 1
         outcome.task = task
@@ -203,10 +207,18 @@ class _Overload:
         self._engines[at].arrive(task, self._now)
         self._follow(at, before)
 
-    def _with_least_work(self) -> int:
-        """The engine with the least work by what was sent there: what it reports comes later."""
-        known = [attrs.evolve(each, queued=0, kv_usage=0.0, ranks=()) for each in self._seen()]
-        return min(range(len(known)), key=lambda at: self._work.of(known[at]))
+    def _with_least_work(self, outcome: ServedRequest) -> int:
+        """The engine with the least work by what was sent there: what it reports comes later. With queues it is one of those that
+        the gateway leaves to such a request."""
+        known = tuple([attrs.evolve(each, queued=0, kv_usage=0.0, ranks=()) for each in self._seen()])
+        found, bounds = known, self._settings.bounds
+        if bounds is not None:
+            if BANDS[outcome.source.band].quick:
+                self._people = self._now
+            reads = [outcome.request.prompt_tokens] * len(known)
+            narrowed = read_first if BANDS[outcome.source.band].quick else read_aside
+            found = narrowed(known, reads) if self._now - self._people < PEOPLE_S else known
+        return known.index(min(found, key=self._work.of))
 
     def _follow(self, at: int, before: float | None) -> None:
         after = self._engines[at].ends

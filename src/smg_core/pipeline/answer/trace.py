@@ -5,7 +5,7 @@ kept as they were reported; a question about them is answered by searching the l
 Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from smg_core.hooks import (
@@ -72,6 +72,23 @@ class Awaited(Protocol):
         """Learn from a moment of the request."""
 
 
+class Reader(Protocol):
+    """A worker that may read a prompt, of which `prefill_tokens` tokens of others wait there."""
+
+    @property
+    def prefill_tokens(self) -> int: ...
+
+
+R = TypeVar("R", bound=Reader)
+
+
+class NarrowedReading(Protocol):
+    """Which of several workers a prompt may go to."""
+
+    def __call__(self, workers: tuple[R, ...], reads: Sequence[int], /) -> tuple[R, ...]:
+        """Those of `workers` that it may go to, of which each would have to read so many of its tokens."""
+
+
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is
     the first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that
@@ -81,7 +98,7 @@ class Trace:
     to (`propagation`), whose id is `trace_id`; `content` takes the answer's texts where they are recorded there. `outrun`:
     another call has answered, so that a call which ends now is not the one that ended last. `losses` names what of the request
     the provider that answers was not told, with what was done in its place. `awaited` is the call under way, where its times were
-    predicted."""
+    predicted; `reading` narrows the workers that may read the prompt, where people wait for theirs."""
 
     __slots__ = (
         "_reporters",
@@ -99,6 +116,7 @@ class Trace:
         "outgoing",
         "outrun",
         "prompted",
+        "reading",
         "started",
         "stream",
         "trace_id",
@@ -124,6 +142,7 @@ class Trace:
         self.prompted: Prompted | None = None
         self.charge: Charge | None = None
         self.awaited: Awaited | None = None
+        self.reading: NarrowedReading | None = None
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0

@@ -30,7 +30,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.worker import ProbeCall, Worker, WorkerRole, records_of
 
 if TYPE_CHECKING:
-    from smg_core.objectives.objectives import Objectives
+    from smg_core.objectives.objectives import Objectives, TimedCall
     from smg_core.placement.placing import Placing
 
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
@@ -75,6 +75,8 @@ class Selecting:
         if self.adapters is not None and step.prompted.model.adapter:
             step = await self._once_ready(step, self.adapters.held)
         placement = self.choose(step, run.trace)
+        if self.objectives is not None:
+            run.trace.awaited = self._timed(self.objectives, step, placement, run.trace)
         for parts in (placement.chosen, placement.encoders):
             for each in parts:
                 if each.probe is not None:
@@ -209,7 +211,7 @@ class Selecting:
         with a prefill worker that it understands."""
         ends = tuple(each for each in ends if any(understand_each_other(start, each) for start in starts))
         costs, doubted = self._hand_over(step, ends, starts), self._doubted_ends(starts, ends)
-        held = _HeldBack()
+        held = _HeldBack(trace)
         end = self._pick(step, "decode", held, ends, reads=True, costs=costs, doubted=doubted, may_read=True)
         picked.append(end)
         starts = tuple(each for each in starts if understand_each_other(each, end.worker))
@@ -371,14 +373,14 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
-        wishes, how_placed, told = None, "", ""
+        wishes, how_placed = None, ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
-        if self.objectives is not None and role == "regular":
-            candidates, told = self._meeting(self.objectives, served, candidates, context, trace)
+        if self.objectives is not None or trace.reading is not None:
+            candidates = self._in_time(served, candidates, context, trace, reads=reads)
         ranks_tripped = self._registry.breakers.ranks_tripped
         if ranks_tripped:
             seen = tuple([self._shown(each, now) for each in candidates])
@@ -412,23 +414,36 @@ class Selecting:
             )
         )
         unread = max(0, tokens - pick.cached) if reads else 0
-        if self.objectives is not None and role == "regular" and isinstance(trace, Trace):
-            trace.awaited = self.objectives.sent(request.headers, served, worker, unread, now, told)
         return Chosen(worker, role, rank, unread, probe)
 
-    def _meeting(
+    def _in_time(
         self,
-        objectives: "Objectives",
         served: str,
         candidates: tuple[Worker, ...],
         context: RoutingContext,
         trace: "Trace | _HeldBack",
-    ) -> tuple[tuple[Worker, ...], str]:
-        """The candidates that are predicted to meet the objectives of a request, and what its client is told. Raises Overloaded
+        *,
+        reads: bool,
+    ) -> tuple[Worker, ...]:
+        """The candidates that a request may go to for its first token, or that of others, to come soon enough. Raises Overloaded
         where it is shed."""
-        cached = partial(self._policies.expects, served, context.role, records_of(candidates), context)
-        passed = context.now - trace.started if isinstance(trace, Trace) else 0.0
-        return objectives.meeting(context.headers, served, candidates, context.tokens, cached, passed)
+        role, objectives = context.role, self.objectives
+        if trace.reading is not None and reads and len(candidates) > 1 and self._policies.spreads(served, role):
+            gains = self._policies.expects(served, role, records_of(candidates), context)
+            candidates = trace.reading(candidates, [max(0, context.tokens - gain) for gain in gains])
+        if objectives is not None and role != "encode":
+            cached = partial(self._policies.expects, served, role, records_of(candidates), context)
+            passed, tokens = context.now - trace.started, context.tokens
+            candidates = objectives.meeting(context.headers, served, candidates, tokens, cached, passed, role)
+        return candidates
+
+    def _timed(self, objectives: "Objectives", step: Select, placement: Placement, trace: Trace) -> "TimedCall":
+        """The call of these workers, of which objectives learn."""
+        prompted, now, reader = step.prompted, self._clock.monotonic(), placement.prefill
+        served, read = prompted.model.primary or prompted.request.model, (reader or placement.last).reads
+        other = None if reader is None else reader.worker
+        passed, headers = now - trace.started, prompted.request.headers
+        return objectives.sent(headers, served, placement.last.worker, read, now, passed, other)
 
     def _rank_asked(self, worker: Worker, pick: Pick, now: float) -> tuple[int | None, ProbeCall | None]:
         """The rank of a worker that is asked, and the probe that the call is, where it is one."""
@@ -502,9 +517,10 @@ class AdapterHolder(Protocol):
 
 
 class _HeldBack:
-    """Keeps what is to be told of a choice until others have been made."""
+    """Keeps what is to be told of a choice to the account of a request until others have been made."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: Trace) -> None:
+        self.started, self.reading = account.started, account.reading
         self._moments: list[WorkerPicked] = []
 
     def report(self, moment: WorkerPicked) -> None:

@@ -1,0 +1,49 @@
+"""Which workers read a prompt, so that the first token of a person comes soon.
+
+A prompt waits for those that its engine reads already, and shares its steps with them. So a person's prompt goes to a worker with
+the least to read, and while people come, the last worker that reads nothing, or reads least, is left to them as long as others
+are not behind with theirs. The policy chooses among those. Pure. Above: `waiting`, the fleet simulator. Below: nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+__all__ = ["PEOPLE_S", "read_aside", "read_first"]
+
+PEOPLE_S = 60.0
+"""For how long after a person's request others leave a worker free."""
+_SHORT = 128
+"""Tokens of a prompt that is read so soon that nobody waits for it."""
+_BEHIND = 2048
+"""Tokens that wait at a worker which is behind: about a step of an engine. What would be left free is needed then."""
+
+
+class _Reader(Protocol):
+    @property
+    def prefill_tokens(self) -> int: ...
+
+
+R = TypeVar("R", bound=_Reader)
+
+
+def read_first(workers: tuple[R, ...], reads: Sequence[int]) -> tuple[R, ...]:
+    """The workers that a person's prompt may go to, of which each would have to read so many tokens of it: those that are done
+    with it soonest."""
+    until = [worker.prefill_tokens + own for worker, own in zip(workers, reads, strict=True)]
+    least = min(until)
+    return tuple([worker for worker, tokens in zip(workers, until, strict=True) if tokens <= least])
+
+
+def read_aside(workers: tuple[R, ...], reads: Sequence[int]) -> tuple[R, ...]:
+    """The workers that the prompt of another request may go to while people come: all, where two or more read nothing, else all
+    but the one with the least to read."""
+    waiting = [each.prefill_tokens for each in workers]
+    kept = min(range(len(workers)), key=waiting.__getitem__)
+    if waiting.count(0) > 1 or len(workers) < 3 or reads[kept] <= _SHORT:
+        return workers
+    others = [
+        worker
+        for at, (worker, tokens, own) in enumerate(zip(workers, waiting, reads, strict=True))
+        if at != kept and tokens + own <= _BEHIND
+    ]
+    return tuple(others) or workers
