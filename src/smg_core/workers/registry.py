@@ -58,6 +58,7 @@ class Registry:
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
         self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
+        self.any_bounded = False  # whether some worker has a bound of its own on what it takes
         self.any_asleep = False  # whether some worker's engine sleeps
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
@@ -192,7 +193,7 @@ class Registry:
     def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request. Raises Overloaded where none has."""
         settings = self._settings
-        if not settings.most_in_flight and not settings.most_waiting_tokens:
+        if not settings.most_in_flight and not settings.most_waiting_tokens and not self.any_bounded:
             return workers
         return with_room(workers, settings, self._retry_after)
 
@@ -207,6 +208,8 @@ class Registry:
         self._index()
 
     def _index(self) -> None:
+        bounds = [each.spec.most_in_flight or each.spec.most_waiting_tokens for each in self._workers.values()]
+        self.any_bounded = any(bounds)
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         for worker in self._workers.values():
             worker.forget_record()  # its facts may be others

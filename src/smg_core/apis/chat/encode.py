@@ -139,6 +139,8 @@ class ChatStreamEncoder:
         self._cited = Cited() if request.cites else None
         self._called = False
         self._ended = False
+        self._words = False  # the answer is told in a provider's words
+        self.verbatim = _verbatim(request)
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -158,6 +160,8 @@ class ChatStreamEncoder:
                 text = event.text
                 encoded = encode_ascii(text) if text.isascii() else encode_text(text)
                 return prefix + encoded + self._text_suffix if text else b""
+        if self._words or (self.verbatim and not self._text_prefix and Verbatim in map(type, events)):
+            return self._in_their_words(events)
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._fast and not event.logprobs:
@@ -169,6 +173,19 @@ class ChatStreamEncoder:
                 _STREAM_WRITERS[type(event)](self, event, frames)
                 if self._ended:
                     break
+        return b"".join(frames)
+
+    def _in_their_words(self, events: Sequence[Event]) -> bytes:
+        """The provider's chunks, without a count that was not asked for, and the end in the words of the API."""
+        self._words = True
+        frames: list[bytes] = []
+        for event in events:
+            if isinstance(event, Verbatim):
+                if self._request.include_usage or not event.counts:
+                    frames += (b"data: ", event.pieces[0].replace(b"\n", b"\ndata: "), b"\n\n")
+            elif isinstance(event, Done | Failed | Cancelled):
+                _STREAM_WRITERS[type(event)](self, event, frames)
+                break
         return b"".join(frames)
 
     # Each writer appends the frames of one event.
@@ -361,7 +378,7 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
-_OF_THE_RESPONSE = frozenset({Started, Failed, Cancelled})
+_OF_THE_RESPONSE = frozenset({Started, Verbatim, Failed, Cancelled})
 
 
 class _Choice:
@@ -438,6 +455,8 @@ class ChatWholeEncoder:
         self._usage: Usage | None = None
         self._error: SmgError | None = None
         self._ended = False
+        self._said: Verbatim | None = None  # the answer in a provider's words
+        self.verbatim = _verbatim(request)
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""
@@ -476,6 +495,8 @@ class ChatWholeEncoder:
         match event:
             case Started():
                 self._prompt_ids = event.prompt_ids
+            case Verbatim():
+                self._said = event
             case Failed():
                 self._ended, self._error = True, event.error
             case Cancelled():
@@ -485,6 +506,8 @@ class ChatWholeEncoder:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
+        if self._said is not None:
+            return self._said.pieces[0]
         found = self._head.fields("chat.completion")
         found["choices"] = [self._choice(index, choice) for index, choice in self._choices.items()]
         if self._usage is not None:
@@ -548,6 +571,13 @@ class ChatWholeEncoder:
 
 
 # ------------------------------------------------------------------------------------------------ parts of both wires
+
+
+def _verbatim(request: ChatRequest) -> str:
+    """The API in whose words a provider may be heard: none where the answer is to have what its own would not."""
+    own = request.obfuscate or request.legacy_functions or not request.include_reasoning or request.counts
+    own = own or request.cites or request.generation.sampling.token_ids
+    return "" if own else "chat"
 
 
 _FINISH: dict[FinishReason, AnswerFinishReason] = {

@@ -50,7 +50,7 @@ from smg_core.events import (
     Verbatim,
 )
 from smg_core.json_types import Json, JsonObject
-from smg_core.wire.base import Locate, VerbatimStream
+from smg_core.wire.base import Locate, VerbatimBody, VerbatimStream
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import finite
@@ -393,6 +393,8 @@ class GeminiWholeEncoder:
         self._candidates = [_WholeCandidate() for _ in range(request.generation.sampling.n)]
         self._usage: Usage | None = None
         self._error: SmgError | None = None
+        self._said_at_once = VerbatimBody(base64.b64encode)
+        self.verbatim = "gemini"
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events."""
@@ -404,19 +406,22 @@ class GeminiWholeEncoder:
                     self._error = event.error
                 case Cancelled():
                     self._error = ClientGone("The request was cancelled.")
-                case _ if hasattr(event, "index"):
+                case _ if hasattr(event, "index") and not self._said_at_once.add(event):
                     self._candidates[event.index].add(event, self._request)
 
     def fork(self) -> "GeminiWholeEncoder":
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._candidates = [each.fork() for each in self._candidates]
+        other._said_at_once = self._said_at_once.fork()
         return other
 
     def body(self) -> bytes:
         """The GenerateContentResponse. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
+        if (said := self._said_at_once.body()) is not None:
+            return said
         generation = self._request.generation
         found: JsonObject = {
             "candidates": [each.wire(index, self._request) for index, each in enumerate(self._candidates)]

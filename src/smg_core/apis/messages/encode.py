@@ -61,7 +61,7 @@ from smg_core.events import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
-from smg_core.wire.base import VerbatimStream
+from smg_core.wire.base import VerbatimBody, VerbatimStream
 from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import anthropic_error
 from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
@@ -179,7 +179,7 @@ class MessagesStreamEncoder:
         self._compacted: Compacted | None = None
         self._verbatim: VerbatimStream | None = None
         self._told = False  # something has left in the gateway's words
-        self.verbatim = "" if request.pauses else "messages"
+        self.verbatim = _verbatim(request)
 
     @property
     def _paused(self) -> bool:
@@ -399,18 +399,21 @@ class MessagesWholeEncoder:
         self._error: SmgError | None = None
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
+        self._said_at_once = VerbatimBody(bytes)
+        self.verbatim = _verbatim(request)
 
     def fork(self) -> "MessagesWholeEncoder":
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._blocks = [dict(block) for block in self._blocks]
         other._said, other._citations = self._said.copy(), self._citations.copy()
-        other._hosted = self._hosted.fork()
+        other._hosted, other._said_at_once = self._hosted.fork(), self._said_at_once.fork()
         return other
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events. `Failed` is kept and raised by `body`."""
         for event in events:
+            self._said_at_once.add(event)
             match event:
                 case Started():
                     self._edits = event.edits
@@ -486,6 +489,8 @@ class MessagesWholeEncoder:
         """The finished object. Raises the error of a `Failed` event, and EngineFailed for an answer that is not whole."""
         if (error := self._error or broken_off(self._finished)) is not None:
             raise error
+        if (said := self._said_at_once.body()) is not None:
+            return said
         paused = self._request.pauses and self._compacted is not None
         message = {**_message(self._request), "content": self._blocks}
         message |= _ending(self._finished, self._request, paused, self._hosted.container)
@@ -496,6 +501,12 @@ class MessagesWholeEncoder:
         if self._request.edited:
             message["context_management"] = _applied(self._edits)
         return encode_body(message)
+
+
+def _verbatim(request: MessagesRequest) -> str:
+    """The API in whose words a provider may be heard: none where the gateway has something to say of its own."""
+    own = request.pauses or request.edited or not request.generation.generate
+    return "" if own else "messages"
 
 
 def _compaction(summary: str | None) -> JsonObject:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from smg_core.apis.responses.wire.builder import ResponseBuilder, SealSummary
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.errors import SmgError
-from smg_core.events import Event, TextDelta
+from smg_core.events import Event, Failed, TextDelta, Verbatim
 from smg_core.json_types import JsonObject
+from smg_core.sse import COMMENT
+from smg_core.wire.base import VerbatimBody, VerbatimStream
 from smg_core.wire.json_text import encode_body
 
 __all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder"]
@@ -25,6 +27,10 @@ class ResponsesStreamEncoder:
 
     def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary) -> None:
         self._builder = ResponseBuilder(request, created, now, seal, streams=True)
+        self.verbatim = request.verbatim
+        self._told = False  # something has left in the gateway's words
+        self._words: VerbatimStream | None = None
+        self._alive = COMMENT  # what a provider's stream is kept alive with
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event. Of a response that goes on, that it does."""
@@ -44,14 +50,33 @@ class ResponsesStreamEncoder:
         """The frames of `events`, in order; nothing after the end."""
         if len(events) == 1 and type(event := events[0]) is TextDelta:
             quick = self._builder.more_text(event)
-            if quick is not None:
+            if quick is not None and self._words is None:
                 return quick
-        self._builder.add(events)
-        return self._builder.take_frames()
+        failed = events[-1:] if events and type(events[-1]) is Failed else ()
+        self._builder.add(events[: len(events) - len(failed)])
+        frames = self._builder.take_frames()
+        if self._words is None and not self._told and any(type(event) is Verbatim for event in events):
+            self._words = VerbatimStream(bytes)
+        if self._words is not None:
+            frames = self._words.encode(events)
+            self._note(events)
+        self._builder.add(failed)
+        self._told = self._told or bool(frames)
+        return frames + self._builder.take_frames()
+
+    def _note(self, events: Sequence[Event]) -> None:
+        """Remember the provider's own event for a response that is under way: of all, every client's timer is reset by this."""
+        for event in events:
+            if type(event) is Verbatim and event.name == "response.in_progress":
+                self._alive = b"event: %b\ndata: %b\n\n" % (event.name.encode(), event.pieces[0])
 
     def keep_alive(self) -> bytes:
         """A frame for a stream on which nothing happens."""
-        return self._builder.keep_alive()
+        if self._words is not None:
+            return b"" if self._builder.ended else self._alive
+        frames = self._builder.keep_alive()
+        self._told = self._told or bool(frames)
+        return frames
 
     @property
     def begun(self) -> bool:
@@ -80,14 +105,19 @@ class ResponsesWholeEncoder:
 
     def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary) -> None:
         self._builder = ResponseBuilder(request, created, now, seal, streams=False)
+        self.verbatim = request.verbatim
+        self._said = VerbatimBody(bytes)
 
     def add(self, events: Sequence[Event]) -> None:
         self._builder.add(events)
+        if self.verbatim:
+            for event in events:
+                self._said.add(event)
 
     def body(self) -> bytes:
         """The finished object. Raises the error of a `Failed` event."""
         self.raise_failure()
-        return encode_body(self.response())
+        return self._said.body() or encode_body(self.response())
 
     def raise_failure(self) -> None:
         """Raise the error that the response has failed with."""
@@ -116,7 +146,7 @@ class ResponsesWholeEncoder:
 
     def fork(self) -> "ResponsesWholeEncoder":
         other = copy.copy(self)
-        other._builder = self._builder.fork()
+        other._builder, other._said = self._builder.fork(), self._said.fork()
         return other
 
     def response(self) -> JsonObject:
