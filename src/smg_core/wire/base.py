@@ -153,20 +153,15 @@ class VerbatimStream:
 
 
 class VerbatimBody:
-    """A whole answer as a provider said it: `written` as for `VerbatimStream`."""
+    """A whole answer as a provider `said` it: `written` as for `VerbatimStream`."""
 
-    def __init__(self, written: Callable[[bytes], bytes]) -> None:
-        self._said: Verbatim | None = None
+    def __init__(self, said: Verbatim, written: Callable[[bytes], bytes]) -> None:
+        self._said = said
         self._seals = _Seals(written)
 
-    def add(self, event: Event) -> bool:
-        """Take in an event; returns whether it is the provider's words, which its own meaning follows."""
-        if isinstance(event, ReasoningEnd):
-            self._seals.take(event)
-        elif isinstance(event, Verbatim):
-            self._said = event
-            return True
-        return False
+    def seal(self, event: ReasoningEnd) -> None:
+        """Reasoning has ended, perhaps with a seal that stands in the answer."""
+        self._seals.take(event)
 
     def fork(self) -> "VerbatimBody":
         """An independent copy."""
@@ -174,9 +169,9 @@ class VerbatimBody:
         other._seals = self._seals.fork()
         return other
 
-    def body(self) -> bytes | None:
-        """The answer, None where the provider has said none at once."""
-        return None if self._said is None else self._seals.put_in(self._said)
+    def body(self) -> bytes:
+        """The answer."""
+        return self._seals.put_in(self._said)
 
 
 class _Seals:

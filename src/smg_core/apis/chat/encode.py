@@ -139,8 +139,12 @@ class ChatStreamEncoder:
         self._cited = Cited() if request.cites else None
         self._called = False
         self._ended = False
-        self._words = False  # the answer is told in a provider's words
-        self.verbatim = _verbatim(request)
+        self._writers = _STREAM_WRITERS
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -160,8 +164,6 @@ class ChatStreamEncoder:
                 text = event.text
                 encoded = encode_ascii(text) if text.isascii() else encode_text(text)
                 return prefix + encoded + self._text_suffix if text else b""
-        if self._words or (self.verbatim and not self._text_prefix and Verbatim in map(type, events)):
-            return self._in_their_words(events)
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._fast and not event.logprobs:
@@ -170,22 +172,9 @@ class ChatStreamEncoder:
                 prefix = self._text_prefix.get(event.index) or self._first(event.index, frames)
                 frames += (prefix, encode_text(event.text), self._text_suffix)
             else:
-                _STREAM_WRITERS[type(event)](self, event, frames)
+                self._writers[type(event)](self, event, frames)
                 if self._ended:
                     break
-        return b"".join(frames)
-
-    def _in_their_words(self, events: Sequence[Event]) -> bytes:
-        """The provider's chunks, without a count that was not asked for, and the end in the words of the API."""
-        self._words = True
-        frames: list[bytes] = []
-        for event in events:
-            if isinstance(event, Verbatim):
-                if self._request.include_usage or not event.counts:
-                    frames += (b"data: ", event.pieces[0].replace(b"\n", b"\ndata: "), b"\n\n")
-            elif isinstance(event, Done | Failed | Cancelled):
-                _STREAM_WRITERS[type(event)](self, event, frames)
-                break
         return b"".join(frames)
 
     # Each writer appends the frames of one event.
@@ -325,6 +314,15 @@ class ChatStreamEncoder:
         block = encode_object({"index": order, **opaque_object(event)})
         self._chunk(event.index, b'"opaque_blocks":[%b]' % block, frames)
 
+    def _tell(self, event: Verbatim, frames: list[bytes]) -> None:
+        """A provider's own words, unless something of the answer has left in others. From here on nothing is told but them,
+        without a count that was not asked for, and the end of the answer."""
+        if self._text_prefix:
+            return
+        self._fast, self._writers = False, _THEIR_WRITERS
+        if self._request.include_usage or not event.counts:
+            frames += (b"data: ", event.pieces[0].replace(b"\n", b"\ndata: "), b"\n\n")
+
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
         if event.index not in self._text_prefix:
             self._first(event.index, frames)
@@ -366,13 +364,16 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
     HostedProgress: ChatStreamEncoder._skip,
     HostedEnd: ChatStreamEncoder._hosted_call,
     OpaqueBlock: ChatStreamEncoder._opaque,
-    Verbatim: ChatStreamEncoder._skip,
+    Verbatim: ChatStreamEncoder._tell,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
     Done: ChatStreamEncoder._done,
     Failed: ChatStreamEncoder._failed,
     Cancelled: ChatStreamEncoder._cancelled,
 }
+_ENDS = frozenset({Verbatim, Done, Failed, Cancelled})
+_THEIR_WRITERS = {kind: write if kind in _ENDS else ChatStreamEncoder._skip for kind, write in _STREAM_WRITERS.items()}
+"""The writers of an answer in a provider's words."""
 
 
 # -------------------------------------------------------------------------------------------------------- whole bodies
@@ -456,7 +457,11 @@ class ChatWholeEncoder:
         self._error: SmgError | None = None
         self._ended = False
         self._said: Verbatim | None = None  # the answer in a provider's words
-        self.verbatim = _verbatim(request)
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""

@@ -387,14 +387,14 @@ class GeminiWholeEncoder:
     """One whole response."""
 
     content_type = "application/json"
+    verbatim = "gemini"
 
     def __init__(self, request: GeminiRequest, created: int) -> None:
         self._request = request
         self._candidates = [_WholeCandidate() for _ in range(request.generation.sampling.n)]
         self._usage: Usage | None = None
         self._error: SmgError | None = None
-        self._said_at_once = VerbatimBody(base64.b64encode)
-        self.verbatim = "gemini"
+        self._at_once: VerbatimBody | None = None  # the answer in a provider's words
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events."""
@@ -406,22 +406,26 @@ class GeminiWholeEncoder:
                     self._error = event.error
                 case Cancelled():
                     self._error = ClientGone("The request was cancelled.")
-                case _ if hasattr(event, "index") and not self._said_at_once.add(event):
+                case Verbatim():
+                    self._at_once = VerbatimBody(event, base64.b64encode)
+                case _ if hasattr(event, "index"):
                     self._candidates[event.index].add(event, self._request)
+                    if self._at_once is not None and isinstance(event, ReasoningEnd):
+                        self._at_once.seal(event)
 
     def fork(self) -> "GeminiWholeEncoder":
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._candidates = [each.fork() for each in self._candidates]
-        other._said_at_once = self._said_at_once.fork()
+        other._at_once = None if self._at_once is None else self._at_once.fork()
         return other
 
     def body(self) -> bytes:
         """The GenerateContentResponse. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
-        if (said := self._said_at_once.body()) is not None:
-            return said
+        if self._at_once is not None:
+            return self._at_once.body()
         generation = self._request.generation
         found: JsonObject = {
             "candidates": [each.wire(index, self._request) for index, each in enumerate(self._candidates)]
