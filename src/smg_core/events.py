@@ -225,11 +225,14 @@ class Verbatim(Struct, frozen=True):
     """A piece of the answer in the words of an outside provider, for a client of the same API.
 
     The events that say the same follow it. `name` is that of the stream's event, "" for none. Between `pieces` of its data stand
-    the seals of the reasoning that ends next, in their order: one fewer than there are pieces."""
+    the seals of the reasoning that ends next, in their order: one fewer than there are pieces. `again`: they are those of the
+    whole answer, from its first on. `counts`: it says how many tokens there were, and nothing else."""
 
     index: int
     name: str
     pieces: tuple[bytes, ...]
+    again: bool = False
+    counts: bool = False
 
 
 class ToolCallStart(Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 import openai.types.responses as gpt
 from pydantic import TypeAdapter
 from tests.providers.fake import Heard, Said, sse
+from tests.providers.wholes import asks_for_whole, whole_of
 
 from smg_core.engines.connections.credential import CredentialSpec
 
@@ -32,11 +33,11 @@ KEY = "secret-key-of-a-test"
 
 @attrs.frozen
 class Format:
-    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`:
-    where the model declines, the provider's filter has cut the answer off. `cut_at`
-    is where the text is cut, where that is not behind an event of text; `signs`: it has reasoning that is signed;
-    `returned` is the field in which it takes plain reasoning back. `documents`: it reads PDF
-    itself; `schemas`: it is held to a schema."""
+    """One provider's format: the kind of its worker, its model, where a stream is asked for, and what is said. `filters`: where
+    the model declines, the provider's filter has cut the answer off. `cut_at` is where the text is cut, where that is not behind
+    an event of text; `signs`: it has reasoning that is signed; `returned` is the field in which it takes plain reasoning back.
+    `documents`: it reads PDF itself; `schemas`: it is held to a schema. `wholes` are the streams of which whole answers are made,
+    where these are others."""
 
     kind: str
     model: str
@@ -54,6 +55,7 @@ class Format:
     returned: str = ""
     documents: bool = True
     schemas: bool = True
+    wholes: Mapping[str, bytes] = attrs.field(factory=dict)
 
 
 def script(form: Format, case: str) -> Callable[[Heard], Said]:
@@ -67,6 +69,9 @@ def script(form: Format, case: str) -> Callable[[Heard], Said]:
         if case in form.errors:
             return form.errors[case]
         stream = form.streams.get(case) or form.streams["text"]
+        if asks_for_whole(heard.path, heard.body):
+            whole = whole_of((form.wholes or form.streams).get(case) or stream)
+            return Said(whole, kind="application/json", cut_at=len(whole) // 2 if case == "cut" else None)
         if case != "cut":
             return Said(stream, kind=form.content_type)
         after = form.cut_at or stream.index(b"\n\n", stream.index(b"Hel")) + 2
@@ -261,7 +266,7 @@ def responses_stream(*items: tuple[dict[str, Any], list[dict[str, Any]]], end: d
         "total_tokens": 21,
     }
     shell = {"id": "resp_1", "object": "response", "created_at": 1, "model": GPT, "output": [], "tools": []}
-    shell |= {"parallel_tool_calls": True, "tool_choice": "auto", "status": "in_progress"}
+    shell |= {"parallel_tool_calls": True, "tool_choice": "auto", "status": "in_progress", "incomplete_details": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": shell}]
     for place, (item, between) in enumerate(items):
         begun = {**item, **{name: "" for name in ("arguments",) if name in item}}

@@ -169,6 +169,8 @@ BEDROCK_FORMATS: Mapping[str, Format] = {
         credential=_CREDENTIAL,
         content_type=EVENT_STREAM,
         cut_at=_after_delta(_chunks(_MESSAGES.streams["text"])),
+        wholes=_MESSAGES.streams
+        | {"free_text": _MESSAGES.streams["tool"].replace(b"get_weather", b"run").replace(b"city", b"input")},
     ),
 }
 """Bedrock's formats, by the kind of their workers."""

@@ -159,9 +159,14 @@ async def test_the_library_of_aws_reads_messages_out_of_the_fake_of_invoke_model
             await gateway.ready()
             async with gateway.http_client(httpx, base_url="http://gateway", timeout=60) as http:
                 betas = {"anthropic-beta": "interleaved-thinking-2025-05-14,unknown-2026-01-01"}
-                answer = await http.post("/v1/messages", json={**ASK, "max_tokens": 9}, headers=betas)
-        theirs, ours = provider.asked
-        assert answer.json()["content"][0]["text"] == "Hello"
+                asked = {**ASK, "max_tokens": 9}
+                answer = await http.post("/v1/messages", json={**asked, "stream": True}, headers=betas)
+                whole = await http.post("/v1/messages", json=asked, headers=betas)
+        theirs, ours, at_once = provider.asked
+        assert '"text":"Hel"' in answer.text
+        assert whole.json()["content"][0]["text"] == "Hello"
+        assert at_once.path == theirs.path.removesuffix("-with-response-stream")
+        assert signed_as_botocore_signs(at_once, provider.url)
         assert ours.path == theirs.path == IN_PATH.replace("converse-stream", "invoke-with-response-stream")
         assert "model" not in ours.json
         assert "stream" not in ours.json

@@ -23,10 +23,11 @@ async def kept_ledger(services: Services) -> AsyncIterator[None]:
     from smg_core.ledger.keeping import Ledger
     from smg_core.ledger.opening import ledger_store
     from smg_core.serving.accounting import Accounting
+    from smg_core.serving.own_prices import OwnPrices
 
     store = ledger_store(config.ledger, config.history)
     ledger = Ledger(store, config.ledger, services.clock, services.observer, services.channel)
-    accounting = Accounting(ledger, services.clock, services.lookup.served_name)
+    accounting = Accounting(ledger, services.clock, services.lookup.served_name, OwnPrices(services.registry))
     running.ledger, live.accounting = ledger, accounting
     try:
         adopt_ledger(services)

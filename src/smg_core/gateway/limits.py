@@ -42,6 +42,7 @@ def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":
     from smg_core.limits.rules import RuleRefused, read_rules
     from smg_core.limits.teams import read_teams
     from smg_core.serving.limiting import Limiting
+    from smg_core.serving.own_prices import OwnPrices
 
     settings, limiting = services.live.config.limits, services.live.limiting
     try:
@@ -65,6 +66,7 @@ def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":
             services.call_later,
             services.lookup.served_name,
             lambda: services.admission.retry_after,
+            OwnPrices(services.registry),
         )
         limiting.stored = stored
     prices = limiting.prices

@@ -6,7 +6,7 @@ unknown, and never 0. Above: the limits of money. Below: nothing; `prices_file` 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ import attrs
 from smg_core.events import Usage
 from smg_core.json_types import Json
 
-__all__ = ["KINDS", "Price", "Prices", "PricesRefused", "read_prices"]
+__all__ = ["KINDS", "Price", "Prices", "PricesRefused", "dearest", "own_price", "read_prices"]
 
 KINDS = ("input", "cached", "written", "output", "reasoning", "audio", "images", "video")
 """What has a price of its own. Without one, reasoning is output, and the others are input."""
@@ -113,6 +113,19 @@ def read_prices(table: Json) -> Prices:
         str(table.get("source", "")),
         str(table.get("date", "")),
     )
+
+
+def own_price(row: Iterable[tuple[str, str]]) -> Price:
+    """The price that a worker's own entry says. Raises PricesRefused."""
+    return _price("price", dict(row))
+
+
+def dearest(prices: Iterable[Price]) -> Price | None:
+    """A price that is at least each of these: for what may go to any of several workers. None where there are none."""
+    rows = [each.rates for each in prices]
+    kinds = {kind for row in rows for kind in row}
+    found = {kind: max(row[kind][-1][1] for row in rows if kind in row) for kind in kinds}
+    return Price({kind: ((0, rate),) for kind, rate in found.items()}) if rows else None
 
 
 def _price(name: str, row: Json, *, batch: bool = False) -> Price:

@@ -17,6 +17,7 @@ from smg_core.limits.prices import Prices
 from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller
+from smg_core.serving.own_prices import OwnPrices
 
 __all__ = ["AccountEntry", "Accounting", "AccountsAmounts"]
 
@@ -32,10 +33,12 @@ class AccountsAmounts(Protocol):
 
 
 class Accounting:
-    """Makes the entries of requests. `name_of` finds the served model's own name."""
+    """Makes the entries of requests. `name_of` finds the served model's own name; `own` are the prices of workers."""
 
-    def __init__(self, ledger: AccountsAmounts, clock: Clock, name_of: Callable[[str, Caller], str]) -> None:
-        self.ledger, self._clock, self._name_of = ledger, clock, name_of
+    def __init__(
+        self, ledger: AccountsAmounts, clock: Clock, name_of: Callable[[str, Caller], str], own: OwnPrices | None = None
+    ) -> None:
+        self.ledger, self._clock, self._name_of, self.own = ledger, clock, name_of, own
         self.prices, self.teams = Prices({}, ()), NO_TEAMS
 
     def adopt(self, prices: Prices, teams: Teams) -> None:
@@ -111,8 +114,10 @@ class AccountEntry:
         if usage is NO_USAGE and not self._trace.attempts:
             usage = None  # nobody was asked: the answer was there, and took nothing
         if usage is not None:
-            prices = accounting.prices
-            price = prices.find(model, self._model) if model and model == asked else prices.find(model or self._model)
+            prices, own = accounting.prices, accounting.own
+            price = None if own is None or ended is None else own.of_worker(ended.worker)
+            names = (model, self._model) if model and model == asked else (model or self._model,)
+            price = price or prices.find(*names)
             money = None if price is None else price.cost(usage, batch=self._batch)
         account = Account(
             int(self._at) // HOUR_S,

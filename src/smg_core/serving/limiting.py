@@ -28,6 +28,7 @@ from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest, PoolRequest
+from smg_core.serving.own_prices import OwnPrices
 from smg_core.wire.settings import LimitsConfig
 
 __all__ = ["Counters", "Limited", "Limiting"]
@@ -89,7 +90,8 @@ class Limited(Struct, frozen=True):
 
 
 class Limiting:
-    """The limits of a gateway. `name_of` finds the served model's own name; `retry_after` says when a place may be free."""
+    """The limits of a gateway. `name_of` finds the served model's own name; `retry_after` says when a place may be free;
+    `own` are the prices of workers."""
 
     def __init__(
         self,
@@ -98,7 +100,9 @@ class Limiting:
         call_later: CallLater,
         name_of: Callable[[str, Caller], str],
         retry_after: Callable[[], float],
+        own: OwnPrices | None = None,
     ) -> None:
+        self.own = own
         self.counters, self.estimates = counters, Estimates()
         self.settings = LimitsConfig()
         self.rules: tuple[LimitRule, ...] = ()
@@ -241,8 +245,12 @@ class Limiting:
             self._plans[caller.tenant, caller.principal, user, served, model] = found
         return found
 
-    def price(self, asker: Asker) -> Price | None:
-        """What the model costs, where that is known."""
+    def price(self, asker: Asker, worker: str = "") -> Price | None:
+        """What the model costs, where that is known: at the `worker` that has answered, else at the dearest that may."""
+        if self.own is not None:
+            own = self.own.of_worker(worker) if worker else self.own.of_model(asker.model or asker.asked)
+            if own is not None:
+                return own
         return self.prices.find(asker.model, asker.asked) if asker.model else self.prices.find(asker.asked)
 
     def standing(self, claims: Sequence[LimitClaim], at: Instant | None = None) -> list[tuple[LimitRule, Fullness]]:
@@ -379,7 +387,9 @@ class ActiveCharge:
 
     def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:
         spent = None
-        if self._limiting.counts_money and (price := self._limiting.price(self._plan.asker)) is not None:
+        ended = self._trace.ended
+        worker = "" if ended is None or usage is None else ended.worker
+        if self._limiting.counts_money and (price := self._limiting.price(self._plan.asker, worker)) is not None:
             spent = price.cost(usage or Usage(read, output), batch=self._lease.kind == "batch")
         return Demand(0 if self._admitted else 1, read, output, read + output, at_once, spent or 0)
 

@@ -1,11 +1,12 @@
 """The roles that a public API's modules fill: a decoder of bodies and two encoders of events. And the limits of a request.
 
 An API (chat, messages, ...) has a `decode` function, a `StreamEncoder` for server-sent events and a `WholeEncoder` for one JSON
-body; the server calls them and does not know what they read and write. They are pure: the time stamp and the ids that they
-write are arguments. `VerbatimStream` is what stream encoders have for answers in a provider's own words. Above: the API modules
-and the server. Below: request, events, compat.
+body; the server calls them and does not know what they read and write. They are pure: the time stamp and the ids that they write
+are arguments. `VerbatimStream` and `VerbatimBody` are what encoders have for answers in a provider's own words. Above: the API
+modules and the server. Below: request, events, compat.
 """
 
+import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -19,7 +20,16 @@ from smg_core.request import Caller, GenerationRequest
 from smg_core.wire.compat import STRICT, Compat
 from smg_core.wire.settings import LimitsConfig, MessagesConfig
 
-__all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "VerbatimStream", "WholeEncoder"]
+__all__ = [
+    "Decoded",
+    "ErrorEncoder",
+    "Incoming",
+    "Locate",
+    "StreamEncoder",
+    "VerbatimBody",
+    "VerbatimStream",
+    "WholeEncoder",
+]
 
 Locate = Callable[[str], str]
 """From a path in `GenerationRequest` ("messages[3].parts[1]") to the field of the API's body that it was read from."""
@@ -121,26 +131,81 @@ class VerbatimStream:
     no seal is empty."""
 
     def __init__(self, written: Callable[[bytes], bytes], most: int = 256) -> None:
-        self._written = written
         self._most = most
         self._waiting: deque[Verbatim] = deque()
-        self._seals: deque[bytes] = deque()
+        self._seals = _Seals(written)
 
     def encode(self, events: Sequence[Event]) -> bytes:
         """The frames that can leave now."""
         for event in events:
             if isinstance(event, Verbatim):
                 self._waiting.append(event)
-            elif isinstance(event, ReasoningEnd) and event.carried and event.seal is not None:
-                self._seals.append(self._written(event.seal))
+            elif isinstance(event, ReasoningEnd):
+                self._seals.take(event)
         over = bool(events) and isinstance(events[-1], Finished | Done | Failed | Cancelled)
         over = over or len(self._waiting) > self._most
         frames: list[bytes] = []
-        while self._waiting and (over or len(self._waiting[0].pieces) - 1 <= len(self._seals)):
+        while self._waiting and (over or self._seals.has_all_of(self._waiting[0])):
             first = self._waiting.popleft()
-            data = first.pieces[0]
-            for piece in first.pieces[1:]:
-                data += (self._seals.popleft() if self._seals else b"") + piece
             name = f"event: {first.name}\n".encode() if first.name else b""
-            frames.append(b"%bdata: %b\n\n" % (name, data.replace(b"\n", b"\ndata: ")))
+            frames.append(b"%bdata: %b\n\n" % (name, self._seals.put_in(first).replace(b"\n", b"\ndata: ")))
         return b"".join(frames)
+
+
+class VerbatimBody:
+    """A whole answer as a provider `said` it: `written` as for `VerbatimStream`."""
+
+    def __init__(self, said: Verbatim, written: Callable[[bytes], bytes]) -> None:
+        self._said = said
+        self._seals = _Seals(written)
+
+    def seal(self, event: ReasoningEnd) -> None:
+        """Reasoning has ended, perhaps with a seal that stands in the answer."""
+        self._seals.take(event)
+
+    def fork(self) -> "VerbatimBody":
+        """An independent copy."""
+        other = copy.copy(self)
+        other._seals = self._seals.fork()
+        return other
+
+    def body(self) -> bytes:
+        """The answer."""
+        return self._seals.put_in(self._said)
+
+
+class _Seals:
+    """The seals of an answer, and how many of them stand in what was framed."""
+
+    __slots__ = ("_made", "_put", "_written")
+
+    def __init__(self, written: Callable[[bytes], bytes]) -> None:
+        self._written = written
+        self._made: list[bytes] = []
+        self._put = 0
+
+    def fork(self) -> "_Seals":
+        """An independent copy."""
+        other = _Seals(self._written)
+        other._made, other._put = self._made.copy(), self._put
+        return other
+
+    def take(self, event: ReasoningEnd) -> None:
+        """Keep the seal of reasoning that a provider wants back."""
+        if event.carried and event.seal is not None:
+            self._made.append(self._written(event.seal))
+
+    def has_all_of(self, event: Verbatim) -> bool:
+        """Whether all seals that stand in `event` are there."""
+        return len(event.pieces) - 1 <= len(self._made) - (0 if event.again else self._put)
+
+    def put_in(self, event: Verbatim) -> bytes:
+        """The data of `event` with the seals in their places."""
+        at = 0 if event.again else self._put
+        data = event.pieces[0]
+        for piece in event.pieces[1:]:
+            data += (self._made[at] if at < len(self._made) else b"") + piece
+            at += 1
+        if not event.again:
+            self._put = min(at, len(self._made))
+        return data

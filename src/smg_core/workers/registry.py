@@ -61,6 +61,7 @@ class Registry:
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
         self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
+        self.any_bounded = False  # whether some worker has a bound of its own on what it takes
         self.any_asleep = False  # whether some worker's engine sleeps
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
@@ -195,7 +196,7 @@ class Registry:
     def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request. Raises Overloaded where none has."""
         settings = self._settings
-        if not settings.most_in_flight and not settings.most_waiting_tokens:
+        if not settings.most_in_flight and not settings.most_waiting_tokens and not self.any_bounded:
             return workers
         return with_room(workers, settings, self._retry_after)
 
@@ -211,6 +212,8 @@ class Registry:
 
     def _index(self) -> None:
         """Bring the index up to date. All workers are looked at, once: there may be a thousand, and one changes often."""
+        bounds = [each.spec.most_in_flight or each.spec.most_waiting_tokens for each in self._workers.values()]
+        self.any_bounded = any(bounds)
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         facts_of: dict[tuple[str, WorkerRole], dict[int, EngineFacts]] = {}

@@ -14,6 +14,16 @@ from smg_core.workers.settings import WorkersConfig
 __all__ = ["WorkersFull", "room", "with_room"]
 
 
+class Bounded(Protocol):
+    """What a worker's own entry says of how much it takes; 0 where the settings say it."""
+
+    @property
+    def most_in_flight(self) -> int: ...
+
+    @property
+    def most_waiting_tokens(self) -> int: ...
+
+
 class Loaded(Protocol):
     """A worker, as far as it is counted here."""
 
@@ -22,6 +32,9 @@ class Loaded(Protocol):
 
     @property
     def prefill_tokens(self) -> int: ...
+
+    @property
+    def spec(self) -> Bounded: ...
 
 
 W = TypeVar("W", bound=Loaded)
@@ -37,14 +50,7 @@ class WorkersFull(Overloaded):
 
 def with_room(workers: tuple[W, ...], settings: WorkersConfig, retry_after: float) -> tuple[W, ...]:
     """Those of `workers` that have room. Raises WorkersFull where none has; `retry_after` is in seconds."""
-    requests, tokens = settings.most_in_flight, settings.most_waiting_tokens
-    if not requests and not tokens:
-        return workers
-    found = tuple(
-        each
-        for each in workers
-        if (not requests or each.in_flight < requests) and (not tokens or each.prefill_tokens < tokens)
-    )
+    found = tuple(each for each in workers if min(_left(each, settings)) > 0)
     if workers and not found:
         raise WorkersFull("Every worker for the model has as many requests as it takes.", retry_after=retry_after)
     return found
@@ -53,9 +59,16 @@ def with_room(workers: tuple[W, ...], settings: WorkersConfig, retry_after: floa
 def room(workers: tuple[W, ...], settings: WorkersConfig) -> tuple[float, float]:
     """The room that `workers` have together: for so many requests, while fewer than so many further tokens of prompts wait.
     Infinite where nothing is bounded, none without workers."""
-    requests, tokens = settings.most_in_flight, settings.most_waiting_tokens
-    free = inf if workers else 0.0
+    left = [_left(each, settings) for each in workers]
+    return sum(max(0, requests) for requests, _ in left), sum(max(0, tokens) for _, tokens in left)
+
+
+def _left(worker: Loaded, settings: WorkersConfig) -> tuple[float, float]:
+    """How many more requests a worker takes, and how many more tokens of prompts may wait there."""
+    own = worker.spec
+    requests = own.most_in_flight or settings.most_in_flight
+    tokens = own.most_waiting_tokens or settings.most_waiting_tokens
     return (
-        sum(max(0, requests - each.in_flight) for each in workers) if requests else free,
-        sum(max(0, tokens - each.prefill_tokens) for each in workers) if tokens else free,
+        requests - worker.in_flight if requests else inf,
+        tokens - worker.prefill_tokens if tokens else inf,
     )

@@ -91,7 +91,9 @@ class WorkerSpec:
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `credential` is where the key or token of a provider comes from, `region` where it is asked, `vendor_model` what it calls the
     model, where clients know that by another name, and `api_version` which of its API's versions is asked, where it wants one.
-    `tls` has the certificates for this worker, in place of those of the settings."""
+    `tls` has the certificates for this worker, in place of those of the settings. `most_in_flight` and `most_waiting_tokens` are
+    its own bounds, in place of those of the settings (0: none of its own), and `price` what a million of its tokens cost, by
+    their kind, as decimals."""
 
     url: str
     name: str = ""
@@ -118,6 +120,9 @@ class WorkerSpec:
     region: str = ""
     vendor_model: str = ""
     api_version: str = ""
+    most_in_flight: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    most_waiting_tokens: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    price: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> str:
@@ -126,7 +131,12 @@ class WorkerSpec:
         return called if self.rank is None else f"{called}@{self.rank}"
 
 
-AT_ONCE = frozenset({"name", "weight", "labels", "bootstrap_host", "bootstrap_port"})
+AT_ONCE = frozenset(
+    {
+        *("name", "weight", "labels", "bootstrap_host", "bootstrap_port"),
+        *("most_in_flight", "most_waiting_tokens", "price"),
+    }
+)
 """The fields of a spec that are looked at whenever they are needed; a change of any other needs a new client of the engine."""
 
 

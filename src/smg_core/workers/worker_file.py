@@ -21,6 +21,8 @@ each model, so that each has its own limits and its own breaker:
       dialect: openai-strict
       credential: {file: /run/secrets/mistral}
       models: {small: mistral-small-latest, large: mistral-large-latest}
+      limits: {in_flight: 50}
+      price: {input: "0.1", output: "0.3"}
 
 Messages name the entry and the field, never a value, since it may be a secret.
 """
@@ -62,9 +64,18 @@ MOST_ADAPTER_ID = (1 << 63) - 1
 _UNKNOWN_FIELD = "Object contains unknown field `"
 
 
+class EntryLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How much a worker takes, where that is not what the settings say: requests at once, and tokens of prompts that nothing has
+    answered yet."""
+
+    in_flight: int = 0
+    waiting_tokens: int = 0
+
+
 class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One entry as it is written. `api_key_file` names a file that holds the key alone. `models` are those of a provider: their
-    names there, or by the name that clients use."""
+    names there, or by the name that clients use. `limits` are those of each worker, and `price` what its tokens cost, as of a row
+    of `limits.prices`."""
 
     url: str = ""
     name: str = ""
@@ -91,6 +102,8 @@ class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     region: str = ""
     api_version: str = ""
     models: dict[str, str] | list[str] = []
+    limits: EntryLimits = EntryLimits()
+    price: dict[str, str | int | float] = {}
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -145,6 +158,8 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         raise ValueError(f"rank must be 0 to {MOST_RANK}")
     if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
         raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
+    if min(entry.limits.in_flight, entry.limits.waiting_tokens) < 0:
+        raise ValueError("limits are at least 1, or 0 for those of the settings")
     return WorkerSpec(
         entry.url or vendor_url(entry.dialect, entry.region),
         name=entry.name,
@@ -165,6 +180,9 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         credential=entry.credential,
         region=entry.region,
         api_version=entry.api_version,
+        most_in_flight=entry.limits.in_flight,
+        most_waiting_tokens=entry.limits.waiting_tokens,
+        price=_price_of(entry.price),
     )
 
 
@@ -182,6 +200,17 @@ def specs_of_entry(entry: WorkerEntry, read: Callable[[str], str], header_bytes:
     return [
         attrs.evolve(spec, name=f"{called}/{name}", model=name, vendor_model=vendor) for name, vendor in named.items()
     ]
+
+
+def _price_of(price: Mapping[str, str | int | float]) -> tuple[tuple[str, str], ...]:
+    """A price as a spec has it. Raises ValueError for one that is none."""
+    if not price:
+        return ()
+    from smg_core.limits.prices import own_price  # which workers without a price do not need
+
+    found = tuple(sorted((kind, str(value)) for kind, value in price.items()))
+    own_price(found)
+    return found
 
 
 def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -139,6 +139,12 @@ class ChatStreamEncoder:
         self._cited = Cited() if request.cites else None
         self._called = False
         self._ended = False
+        self._writers = _STREAM_WRITERS
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -166,7 +172,7 @@ class ChatStreamEncoder:
                 prefix = self._text_prefix.get(event.index) or self._first(event.index, frames)
                 frames += (prefix, encode_text(event.text), self._text_suffix)
             else:
-                _STREAM_WRITERS[type(event)](self, event, frames)
+                self._writers[type(event)](self, event, frames)
                 if self._ended:
                     break
         return b"".join(frames)
@@ -308,6 +314,15 @@ class ChatStreamEncoder:
         block = encode_object({"index": order, **opaque_object(event)})
         self._chunk(event.index, b'"opaque_blocks":[%b]' % block, frames)
 
+    def _tell(self, event: Verbatim, frames: list[bytes]) -> None:
+        """A provider's own words, unless something of the answer has left in others. From here on nothing is told but them,
+        without a count that was not asked for, and the end of the answer."""
+        if self._text_prefix:
+            return
+        self._fast, self._writers = False, _THEIR_WRITERS
+        if self._request.include_usage or not event.counts:
+            frames += (b"data: ", event.pieces[0].replace(b"\n", b"\ndata: "), b"\n\n")
+
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
         if event.index not in self._text_prefix:
             self._first(event.index, frames)
@@ -349,19 +364,22 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
     HostedProgress: ChatStreamEncoder._skip,
     HostedEnd: ChatStreamEncoder._hosted_call,
     OpaqueBlock: ChatStreamEncoder._opaque,
-    Verbatim: ChatStreamEncoder._skip,
+    Verbatim: ChatStreamEncoder._tell,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
     Done: ChatStreamEncoder._done,
     Failed: ChatStreamEncoder._failed,
     Cancelled: ChatStreamEncoder._cancelled,
 }
+_ENDS = frozenset({Verbatim, Done, Failed, Cancelled})
+_THEIR_WRITERS = {kind: write if kind in _ENDS else ChatStreamEncoder._skip for kind, write in _STREAM_WRITERS.items()}
+"""The writers of an answer in a provider's words."""
 
 
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
-_OF_THE_RESPONSE = frozenset({Started, Failed, Cancelled})
+_OF_THE_RESPONSE = frozenset({Started, Verbatim, Failed, Cancelled})
 
 
 class _Choice:
@@ -438,6 +456,12 @@ class ChatWholeEncoder:
         self._usage: Usage | None = None
         self._error: SmgError | None = None
         self._ended = False
+        self._said: Verbatim | None = None  # the answer in a provider's words
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""
@@ -476,6 +500,8 @@ class ChatWholeEncoder:
         match event:
             case Started():
                 self._prompt_ids = event.prompt_ids
+            case Verbatim():
+                self._said = event
             case Failed():
                 self._ended, self._error = True, event.error
             case Cancelled():
@@ -485,6 +511,8 @@ class ChatWholeEncoder:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
+        if self._said is not None:
+            return self._said.pieces[0]
         found = self._head.fields("chat.completion")
         found["choices"] = [self._choice(index, choice) for index, choice in self._choices.items()]
         if self._usage is not None:
@@ -548,6 +576,13 @@ class ChatWholeEncoder:
 
 
 # ------------------------------------------------------------------------------------------------ parts of both wires
+
+
+def _verbatim(request: ChatRequest) -> str:
+    """The API in whose words a provider may be heard: none where the answer is to have what its own would not."""
+    own = request.obfuscate or request.legacy_functions or not request.include_reasoning or request.counts
+    own = own or request.cites or request.generation.sampling.token_ids
+    return "" if own else "chat"
 
 
 _FINISH: dict[FinishReason, AnswerFinishReason] = {

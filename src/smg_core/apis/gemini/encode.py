@@ -50,7 +50,7 @@ from smg_core.events import (
     Verbatim,
 )
 from smg_core.json_types import Json, JsonObject
-from smg_core.wire.base import Locate, VerbatimStream
+from smg_core.wire.base import Locate, VerbatimBody, VerbatimStream
 from smg_core.wire.errors import gemini_error
 from smg_core.wire.json_text import encode_body, encode_object, encode_text
 from smg_core.wire.logprobs import finite
@@ -387,12 +387,14 @@ class GeminiWholeEncoder:
     """One whole response."""
 
     content_type = "application/json"
+    verbatim = "gemini"
 
     def __init__(self, request: GeminiRequest, created: int) -> None:
         self._request = request
         self._candidates = [_WholeCandidate() for _ in range(request.generation.sampling.n)]
         self._usage: Usage | None = None
         self._error: SmgError | None = None
+        self._at_once: VerbatimBody | None = None  # the answer in a provider's words
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events."""
@@ -404,19 +406,26 @@ class GeminiWholeEncoder:
                     self._error = event.error
                 case Cancelled():
                     self._error = ClientGone("The request was cancelled.")
+                case Verbatim():
+                    self._at_once = VerbatimBody(event, base64.b64encode)
                 case _ if hasattr(event, "index"):
                     self._candidates[event.index].add(event, self._request)
+                    if self._at_once is not None and isinstance(event, ReasoningEnd):
+                        self._at_once.seal(event)
 
     def fork(self) -> "GeminiWholeEncoder":
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._candidates = [each.fork() for each in self._candidates]
+        other._at_once = None if self._at_once is None else self._at_once.fork()
         return other
 
     def body(self) -> bytes:
         """The GenerateContentResponse. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
+        if self._at_once is not None:
+            return self._at_once.body()
         generation = self._request.generation
         found: JsonObject = {
             "candidates": [each.wire(index, self._request) for index, each in enumerate(self._candidates)]

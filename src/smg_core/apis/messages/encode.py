@@ -61,7 +61,7 @@ from smg_core.events import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.sse import COMMENT
-from smg_core.wire.base import VerbatimStream
+from smg_core.wire.base import VerbatimBody, VerbatimStream
 from smg_core.wire.endings import broken_off
 from smg_core.wire.errors import anthropic_error
 from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
@@ -179,7 +179,11 @@ class MessagesStreamEncoder:
         self._compacted: Compacted | None = None
         self._verbatim: VerbatimStream | None = None
         self._told = False  # something has left in the gateway's words
-        self.verbatim = "" if request.pauses else "messages"
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     @property
     def _paused(self) -> bool:
@@ -399,6 +403,12 @@ class MessagesWholeEncoder:
         self._error: SmgError | None = None
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
+        self._at_once: VerbatimBody | None = None  # the answer in a provider's words
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard, "" for none."""
+        return _verbatim(self._request)
 
     def fork(self) -> "MessagesWholeEncoder":
         """An independent copy with the same events so far."""
@@ -406,6 +416,7 @@ class MessagesWholeEncoder:
         other._blocks = [dict(block) for block in self._blocks]
         other._said, other._citations = self._said.copy(), self._citations.copy()
         other._hosted = self._hosted.fork()
+        other._at_once = None if self._at_once is None else self._at_once.fork()
         return other
 
     def add(self, events: Sequence[Event]) -> None:
@@ -431,7 +442,7 @@ class MessagesWholeEncoder:
                     self._run(event)
                 case OpaqueBlock():
                     self._summarized(event)
-                case Finished() | Usage() | Failed() | Cancelled():
+                case Verbatim() | Finished() | Usage() | Failed() | Cancelled():
                     self._ended(event)
 
     def _more(self, event: TextDelta | RefusalDelta | ReasoningDelta | Annotation) -> None:
@@ -451,8 +462,10 @@ class MessagesWholeEncoder:
         elif (made := self._hosted.use(event, len(self._blocks))) is not None:
             self._blocks.append(made[0] | {"input": _input(made[1])})
 
-    def _ended(self, event: Finished | Usage | Failed | Cancelled) -> None:
+    def _ended(self, event: Verbatim | Finished | Usage | Failed | Cancelled) -> None:
         match event:
+            case Verbatim():
+                self._at_once = VerbatimBody(event, bytes)
             case Finished():
                 self._finished = event
                 if event.cut and self._blocks and event.stopped_by(self._request.generation.sampling.stop):
@@ -481,11 +494,15 @@ class MessagesWholeEncoder:
         self._said.clear()
         signature = (event.seal or b"").decode()
         self._blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
+        if self._at_once is not None:
+            self._at_once.seal(event)
 
     def body(self) -> bytes:
         """The finished object. Raises the error of a `Failed` event, and EngineFailed for an answer that is not whole."""
         if (error := self._error or broken_off(self._finished)) is not None:
             raise error
+        if self._at_once is not None:
+            return self._at_once.body()
         paused = self._request.pauses and self._compacted is not None
         message = {**_message(self._request), "content": self._blocks}
         message |= _ending(self._finished, self._request, paused, self._hosted.container)
@@ -496,6 +513,12 @@ class MessagesWholeEncoder:
         if self._request.edited:
             message["context_management"] = _applied(self._edits)
         return encode_body(message)
+
+
+def _verbatim(request: MessagesRequest) -> str:
+    """The API in whose words a provider may be heard: none where the gateway has something to say of its own."""
+    own = request.pauses or request.edited or not request.generation.generate
+    return "" if own else "messages"
 
 
 def _compaction(summary: str | None) -> JsonObject:

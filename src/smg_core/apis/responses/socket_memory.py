@@ -6,6 +6,7 @@ Held in memory, bounded, and gone with the connection. Above: apis.responses.soc
 from collections import OrderedDict
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.apis.responses.memory import Earlier, ResponseMemory
 from smg_core.apis.responses.wire.decode import ResponsesRequest
@@ -55,7 +56,7 @@ class ConnectionMemory:
         return True  # a response that is not stored can be continued on the connection
 
     async def recall(self, decoded: ResponsesRequest) -> ResponsesRequest:
-        return await self._memory.recall(decoded, self._earlier(decoded))
+        return replace(await self._memory.recall(decoded, self._earlier(decoded)), remembered=True)
 
     async def keep(
         self, decoded: ResponsesRequest, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False

@@ -186,10 +186,17 @@ class Status:
         )
 
     def _prices(self, *names: str) -> Mapping[str, str]:
-        """What the model costs, by the table that requests are counted with; empty where there is none, or no row."""
-        live = self._services.live
+        """What the model costs, by the entries of its workers or the table that requests are counted with; empty where neither
+        says it."""
+        live, registry = self._services.live, self._services.registry
+        known = [name for name in names if name]
+        if any(each.spec.price for name in known for each in registry.of(name)):
+            from smg_core.serving.own_prices import OwnPrices  # which gateways without such workers do not need
+
+            own = OwnPrices(registry).of_model(*known)
+            return {} if own is None else own.shown
         counting = live.accounting or live.limiting
-        price = None if counting is None else counting.prices.find(*[name for name in names if name])
+        price = None if counting is None else counting.prices.find(*known)
         return {} if price is None else price.shown
 
     async def liveness(self, exchange: Exchange) -> None:

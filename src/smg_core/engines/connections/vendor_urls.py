@@ -11,6 +11,7 @@ VENDOR_URLS: Mapping[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "gemini": "https://generativelanguage.googleapis.com",
     "openai-responses": "https://api.openai.com/v1",
+    "openai-chat": "https://api.openai.com/v1",
     "openai-realtime": "https://api.openai.com/v1",
     "xai": "https://api.x.ai/v1",
     "mistral": "https://api.mistral.ai/v1",

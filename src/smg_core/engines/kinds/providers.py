@@ -240,7 +240,7 @@ def _check_vertex_messages(place: EnginePlace) -> None:
 _VERTEX = re.compile(r"/v1(beta1)?(/projects/[^/]+/locations/[^/]+)?")
 _CLOUD_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
-_CHAT_KINDS = ("xai", "mistral", "deepseek", "openrouter", "groq", "together", "fireworks", "cohere")
+_CHAT_KINDS = ("openai-chat", "xai", "mistral", "deepseek", "openrouter", "groq", "together", "fireworks", "cohere")
 
 PROVIDER_KINDS: tuple[EngineKind, ...] = (
     provider_kind("anthropic", _anthropic, "x-api-key"),

@@ -30,7 +30,7 @@ from smg_core.engines.openai.chunks import (
 )
 from smg_core.engines.openai.fields import REASONING_FIELDS
 from smg_core.engines.settings import EnginesConfig
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError
 from smg_core.events import (
     Event,
     Finished,
@@ -53,7 +53,7 @@ from smg_core.sse import DONE, DataReader
 from smg_core.tokens import told_count
 from smg_parsers.json_text.partial_json import JsonScanner
 
-__all__ = ["ChatDecoder"]
+__all__ = ["ChatDecoder", "parts_of"]
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -97,13 +97,14 @@ class _HeldBudget:
 
 
 class _Call:
-    """A tool call. `number` is -1 until the call starts; `waiting` what is held back of it, with sizes. `named`: the id is the
-    server's own."""
+    """A tool call. `number` is -1 until the call starts, `order` how many began before it; `waiting` what is held back of it,
+    with sizes. `named`: the id is the server's own."""
 
-    __slots__ = ("_follow", "closed", "custom", "id", "name", "named", "number", "silent", "valid", "waiting")
+    __slots__ = ("_follow", "closed", "custom", "id", "name", "named", "number", "order", "silent", "valid", "waiting")
 
-    def __init__(self, call_id: str, name: str, custom: bool, named: bool) -> None:
+    def __init__(self, call_id: str, name: str, order: int, *, custom: bool, named: bool) -> None:
         self.id = call_id
+        self.order = order
         self.named = named
         self.name = name
         self.custom = custom
@@ -170,10 +171,10 @@ class _Calls:
         while number in self._numbers:
             number += 1
         self._numbers.add(number)
-        self.count += 1
+        order, self.count = self.count, self.count + 1
         # A server that gives two calls one id gets the second one back by another: clients need them to differ.
         own = wire.id if wire.id and (None, wire.id) not in self._by_id else None
-        call = self._last = _Call(own or f"{self._made_up}{number}", name, custom, bool(wire.id))
+        call = self._last = _Call(own or f"{self._made_up}{number}", name, order, custom=custom, named=bool(wire.id))
         if wire.index is not None:
             self._latest[wire.index] = call
         if wire.id:
@@ -186,7 +187,8 @@ Fragment = Event | str  # an event of a block without beginning, or more argumen
 
 
 class _Choice:
-    """One choice: the block that is open, those that wait behind it, and its calls."""
+    """One choice: the block that is open, those that wait behind it, and its calls. Where `pieces` is a list, the call of each
+    piece of one goes there, in their order."""
 
     __slots__ = (
         "_calls",
@@ -200,10 +202,12 @@ class _Choice:
         "_room",
         "_started",
         "finished",
+        "pieces",
     )
 
     def __init__(self, index: int, call_id: str, room: _HeldBudget, most_calls: int, learnt: set[str]) -> None:
         self.finished = False
+        self.pieces: list[_Call] | None = None
         self._learnt = learnt
         self._refused = False
         self._in_deltas = False
@@ -239,7 +243,7 @@ class _Choice:
 
     def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
         index = self._index
-        said, thinking, refused = _parts_of(delta.content)
+        said, thinking, refused = parts_of(delta.content)
         thought = delta.reasoning_content or delta.reasoning or thinking
         refusal = delta.refusal or refused
         if thought:
@@ -273,6 +277,8 @@ class _Choice:
                 raise EngineGarbled(f"The engine made more than {self._most_calls} tool calls.")
             call = self._calls.begin(wire, name, custom)
             self._take(call, "", 0, events)
+        if self.pieces is not None:
+            self.pieces.append(call)
         if arguments:
             call.follow(arguments)
             self._take(call, arguments, len(arguments), events)
@@ -344,7 +350,7 @@ class _Choice:
             events.append(_ENDS[block](self._index))
 
     def _finish(self, wire: ChoiceWire, events: list[Event]) -> None:
-        reason = _REASONS.get(wire.finish_reason or "", "error")
+        reason = _REASONS.get(wire.finish_reason or "", "stop")  # servers make new words for a proper end
         while self._held:
             self._release(events)
         matched = wire.stop_reason if wire.stop_reason is not None else wire.matched_stop
@@ -370,7 +376,8 @@ class ChatDecoder:
 
     The ids of calls to which the server gave none are made of `calls` and `request_id`. `limits` bounds one event of the stream,
     what is held back of calls that alternate (about, in bytes) and the calls of a choice. `learnt` is told the fields in which
-    the server writes reasoning. `error_of` makes the error of an error object.
+    the server writes reasoning. `error_of` makes the error of an error object, `gave_up` that of an answer which ends with one of
+    the words of `failures`.
     """
 
     def __init__(
@@ -382,8 +389,11 @@ class ChatDecoder:
         *,
         calls: str = Origin("").calls,
         error_of: Callable[[ErrorWire | str], SmgError] = error_from_event,
+        failures: frozenset[str] = frozenset(),
+        gave_up: Callable[[str], SmgError] = EngineFailed,
     ) -> None:
         self._error_of = error_of
+        self._failures, self._gave_up = failures, gave_up
         told = set[str]() if learnt is None else learnt
         self.done = False
         self.error: SmgError | None = None
@@ -472,6 +482,8 @@ class ChatDecoder:
             index = choice.index or 0
             if not 0 <= index < len(self._choices):
                 raise EngineGarbled("The engine answered with a choice nobody asked for.")
+            if choice.finish_reason in self._failures:
+                raise self._gave_up(choice.finish_reason or "")
             self._choices[index].feed(choice, events)
 
     def _chunk(self, data: bytes) -> Chunk:
@@ -514,7 +526,7 @@ def _says_something(delta: DeltaWire) -> bool:
     return any(getattr(delta, name) for name in _SAYING)
 
 
-def _parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
+def parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
     """The text, the reasoning and the refusal of a content. Raises EngineGarbled for a part that is none of these."""
     if not isinstance(content, list):
         return content or "", "", ""

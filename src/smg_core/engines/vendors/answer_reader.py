@@ -103,14 +103,21 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
     def __init__(self, limits: EnginesConfig) -> None:
         self._limits = limits
         self._model_named: str | None = None  # the client's name of the model, where the provider's words are passed on
+        self._at_once = False  # where they come as one object
         self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
         self._not_told_bytes = 0  # of it, as many at most as one event may have
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         super().__init__(self._reader.feed)
 
-    def pass_on(self, model: str) -> None:
-        """Tell the answer in the provider's words too, with `model` as the name of the model."""
-        self._model_named = model
+    def pass_on(self, model: str, *, at_once: bool) -> None:
+        """Tell the answer in the provider's words too, with `model` as the name of the model. `at_once`: it was asked for whole;
+        one that comes in another way is told in the gateway's words."""
+        self._model_named, self._at_once = model, at_once
+
+    @property
+    def told(self) -> bool:
+        """Whether the answer is told in the provider's words too."""
+        return self._model_named is not None
 
     def event(self, data: bytes) -> list[Event]:
         """The events of one event's data, of a provider that does not send them as a stream of text."""
@@ -131,7 +138,7 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
             return
         event, begun = self._decoded(piece), len(events)
         self._event(event, events)
-        if self._model_named is not None:
+        if self._model_named is not None and not self._at_once:
             self._not_told.append(self._verbatim(event, piece, self._model_named))
             self._not_told_bytes += len(piece)
             if any(not isinstance(each, Started) for each in events[begun:]):  # else another worker may still answer
@@ -139,6 +146,21 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
                 self._not_told, self._not_told_bytes = [], 0
             elif self._not_told_bytes > self._limits.http_event_bytes:
                 raise EngineGarbled("The provider sent much that says nothing of an answer.")
+
+    def _object(self, body: bytes, events: list[Event]) -> None:
+        """An answer that is one object: where it was asked for whole that is all of it, told in the provider's words too."""
+        event, begun = self._decoded(body), len(events)
+        self._whole(event, body, events)
+        if self._model_named is not None and self._at_once:
+            events[begun:begun] = [self._verbatim_whole(event, body, self._model_named)]
+
+    def _whole(self, event: E, body: bytes, events: list[Event]) -> None:
+        """Append the events of a whole answer, or raise the error that it is."""
+        super()._object(body, events)
+
+    def _verbatim_whole(self, event: E, body: bytes, model: str) -> Verbatim:
+        """What a whole answer says, as of `_verbatim`."""
+        return self._verbatim(event, body, model)
 
     def _verbatim(self, event: E, data: bytes, model: str) -> Verbatim:
         """What one event says, in the provider's words but for the name of the model, with room for its seals."""

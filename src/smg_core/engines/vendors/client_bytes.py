@@ -1,9 +1,9 @@
 """A client's own bytes in the body that a provider of the same API is sent.
 
-Decides which of them: each field of which the gateway would say the same in other words. Where that holds for all, the body is
-the client's to the byte but for what is put in place of single values: the provider's name of the model, and that the answer is
-a stream. So whatever a client wrote that the gateway does not change reaches the provider as it was written, and nothing that the
-gateway does is undone. Pure. Above: the bodies of formats. Below: nothing.
+Decides which of them: each field of which the gateway would say the same in other words. So the body is the client's to the byte
+but for what is put in place of single values, such as the provider's name of the model. So whatever a client wrote that the
+gateway does not change reaches the provider as it was written, and nothing that the gateway does is undone. Pure. Above: the
+bodies of formats. Below: nothing.
 """
 
 import json
@@ -23,25 +23,20 @@ ABSENT = object()
 """What a field says that says as much as no such field."""
 
 
-def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], object], ours: frozenset[str]) -> bytes:
+def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], object]) -> bytes:
     """`body` as JSON, with the client's bytes of every field of `written`, a JSON object, that means the same. `meant` is what a
-    field's value means in the words of the gateway, ABSENT where it is as if it were not there. Fields in `ours` are the
-    gateway's to say: they leave the rest as it was written. Nothing of `written` is used where an object has a name twice."""
+    field's value means in the words of the gateway, ABSENT where it is as if it were not there. Other values are put in the
+    places of the client's, new fields behind them; written anew is what has a field that has to go. Nothing of `written` is used
+    where an object has a name twice."""
     if not written or _repeats_a_name(written):
         return msgspec.json.encode(body)
     theirs = _VALUES.decode(written)
     plain: Mapping[str, object] = msgspec.json.decode(msgspec.json.encode(body))
     same = {
-        name: raw
-        for name, raw in theirs.items()
-        if name not in ours and meant(name, msgspec.json.decode(raw)) == plain.get(name, ABSENT)
+        name: raw for name, raw in theirs.items() if meant(name, msgspec.json.decode(raw)) == plain.get(name, ABSENT)
     }
-    kept = [name for name in theirs if name not in ours]
-    if len(same) == len(kept) and all(name in same or name in ours for name in plain):
-        said = {name: msgspec.json.encode(body[name]) for name in plain if name in ours}
-        return _spliced(
-            written, theirs, {name: value for name, value in said.items() if bytes(theirs.get(name, b"")) != value}
-        )
+    if all(name in same or name in plain for name in theirs):
+        return _spliced(written, theirs, {name: msgspec.json.encode(body[name]) for name in plain if name not in same})
     rest = {name: value for name, value in body.items() if name not in theirs}
     return msgspec.json.encode({name: same.get(name, body.get(name)) for name in theirs if name in body} | rest)
 

@@ -3,8 +3,9 @@
 Waits for the network and for credentials. What is sent, and what the answer means, is decided by a `WireFormat`; who sends it is
 proven by a `Signer`. Above: the rows of kinds. Below: engines.http, wire_format, signing.
 
-A call is one POST whose answer is a stream, for answers that leave whole too: a stream shows where it is cut off. A provider
-stops where its connection is closed, so `cancel` closes it.
+A call is one POST whose answer is a stream, for answers that leave whole too: a stream shows where it is cut off. Only what is
+told in the provider's own words comes whole where the client has asked for it whole. A provider stops where its connection is
+closed, so `cancel` closes it.
 """
 
 import asyncio
@@ -84,11 +85,12 @@ class ProviderEngine(Unasked):
         covers the whole call, `connect_timeout` the wait for a connection. A body that takes long is written `elsewhere`."""
 
         def written() -> ProviderCall:
-            return self._wire.ask(request, lora or self._model, self._limits)
+            return self._wire.ask(request, lora or self._model, self._limits, words)
 
+        words = getattr(sink, "verbatim", "")
         asked = written() if elsewhere is None else await elsewhere(written)
-        if asked.pass_on is not None and request.stream and getattr(sink, "verbatim", "") == asked.api:
-            asked.pass_on(request.model)
+        if asked.at_once and (waits := getattr(sink, "wait_for_all", None)) is not None:
+            waits()
         path = f"{self._api}{asked.path}"
         fields = (("content-type", _JSON), ("accept", asked.accept), *asked.headers)
 

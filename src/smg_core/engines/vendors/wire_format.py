@@ -4,7 +4,7 @@ Above: the engine, the rows of kinds. Implemented by `anthropic.format`, `gemini
 an API at another address wraps one of them and changes what is `ProviderCall`. Below: asking, the vocabulary.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,23 +17,24 @@ from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest
 
-__all__ = ["DescribedModel", "ProviderCall", "WireFormat"]
+__all__ = ["EVENTS", "WHOLE", "DescribedModel", "ProviderCall", "WireFormat"]
+
+EVENTS, WHOLE = "text/event-stream", "application/json"
+"""The types of an answer that is a stream, and of one that comes whole."""
 
 
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
     is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
-    `accept` is the type that the answer is asked for in. `pass_on` has the decoder tell the answer in the provider's words too,
-    with the name of the model that it is called with; `api` is the API of these words, "" where they are not told."""
+    `accept` is the type that the answer is asked for in. `at_once`: it is asked for whole, and says nothing before it is."""
 
     path: str
     body: bytes
     decoder: AnswerDecoder | None = None
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
-    accept: str = "text/event-stream"
-    api: str = ""
-    pass_on: Callable[[str], None] | None = None
+    accept: str = EVENTS
+    at_once: bool = False
 
 
 class DescribedModel(Struct, frozen=True):
@@ -56,8 +57,10 @@ class WireFormat(Protocol):
         """What can be asked of it, beside its context."""
         ...
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
-        """A generation. Raises UnsupportedParameter and InvalidRequest for what the API cannot say."""
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
+        """A generation. `words` is the API in whose own words the client may be told the answer, "" for none: where it is the
+        provider's own, the answer comes as the client has asked for it, else as a stream. Raises UnsupportedParameter and
+        InvalidRequest for what the API cannot say."""
         ...
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall | None:

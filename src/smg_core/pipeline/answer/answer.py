@@ -509,6 +509,11 @@ class WholeAnswer(Answer):
         """What has made the answer so far."""
         return self._encoder
 
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words the encoder takes an answer, "" for none."""
+        return getattr(self._encoder, "verbatim", "")
+
     def _settle(self, attempt: AnyAttempt) -> None:
         super()._settle(attempt)
         with self._encoding():

@@ -90,9 +90,9 @@ class EventReceiver(Protocol):
 class Attempt(Generic[Pushed]):
     """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
     by itself where the gateway does. `shares`: what the prompt consists of besides text. `pushes` counts the engine's pushes and
-    `beats` its signs of life without one; `paused`: the engine is held back. `on_end` is called by `end`; it is set while the
-    call is being opened, so that opening can be cancelled. `blames` is the name of the worker that it was ended for, "" where
-    nobody has said."""
+    `beats` its signs of life without one; `paused`: the engine is held back, `silent`: it will say all at once. `on_end` is
+    called by `end`; it is set while the call is being opened, so that opening can be cancelled. `blames` is the name of the
+    worker that it was ended for, "" where nobody has said."""
 
     __slots__ = (
         "_call",
@@ -110,6 +110,7 @@ class Attempt(Generic[Pushed]):
         "paused",
         "pushes",
         "reader",
+        "silent",
         "state",
     )
 
@@ -127,7 +128,7 @@ class Attempt(Generic[Pushed]):
         self.error: SmgError | None = None
         self.blames = ""
         self.pushes = self.beats = 0
-        self.paused = False
+        self.paused = self.silent = False
         self.on_end: Callable[[], None] | None = None
         self._receiver = receiver
         self._take = receiver.take
@@ -175,6 +176,10 @@ class Attempt(Generic[Pushed]):
     def alive(self) -> None:
         """Called where the engine has said that it is at work, and nothing more."""
         self.beats += 1
+
+    def wait_for_all(self) -> None:
+        """Called where the engine says all at once: until then its silence means nothing."""
+        self.silent = True
 
     def _spoil(self, fault: BaseException) -> None:
         """Fail for what was raised on this side, also where the engine has come to a good end."""

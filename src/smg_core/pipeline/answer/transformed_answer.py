@@ -203,6 +203,7 @@ class ShownWhole(WholeAnswer):
     """An answer that is not streamed of which `show` is shown the events, with the tokens of a text joined."""
 
     __slots__ = ("_events", "_index", "_kept_of", "_show", "_texts")
+    verbatim = ""  # as of `ShownStream`
 
     def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, model: str, show: Show) -> None:
         super().__init__(make_encoder, write, model=model)

@@ -3,8 +3,8 @@
 A timer checks the call from time to time instead of at every token: a check that finds nothing new adds the time since the last
 check, and a call that is paused for a slow client is not checked. A late first token is noticed on time, a pause between two
 tokens after 1.5 times its bound at the latest. An outside provider that says it is at work, and nothing else, is not silent: its
-models reason for minutes without a word. Pure: the timer is an argument. Above: pipeline.calls.streaming, which watches
-each call. Below: attempt.
+models reason for minutes without a word; nor is one that says all at once, for which the request's own bound holds. Pure: the
+timer is an argument. Above: pipeline.calls.streaming, which watches each call. Below: attempt.
 """
 
 from smg_core.clock import CallLater
@@ -43,7 +43,7 @@ class Watch:
         attempt = self._attempt
         if attempt.over or self._look is None:
             return
-        if attempt.paused or attempt.pushes != self._seen or attempt.beats != self._beats:
+        if attempt.paused or attempt.silent or attempt.pushes != self._seen or attempt.beats != self._beats:
             self._seen, self._beats, self._idle = attempt.pushes, attempt.beats, 0.0
         else:
             self._idle += self._look

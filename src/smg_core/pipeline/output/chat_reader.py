@@ -32,6 +32,7 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    Verbatim,
 )
 from smg_core.pipeline.prompt.conformance import Check, Conformance, OnViolation
 from smg_core.sealing.reasoning import CARRIED
@@ -265,7 +266,7 @@ class ChatReader:
     def plain(self) -> bool:
         """Whether all of what the engine says is passed on, and nothing is put in its place but seals."""
         plan = self._plan
-        changes = plan.only or plan.single_call or plan.free_text or plan.check or plan.told_apart
+        changes = plan.only or plan.single_call or plan.free_text or plan.check
         return plan.carry is not None and not changes
 
     @property
@@ -290,6 +291,8 @@ class ChatReader:
                     raise event.error
                 elif isinstance(event, Cancelled):
                     raise EngineGarbled("The engine gave the request up.", detail=event.reason, said=event.reason)
+                elif isinstance(event, Verbatim):  # may speak of choices that have ended
+                    events.append(event)
                 elif not isinstance(event, Done):
                     self._pass(event, events)
         except SmgError:

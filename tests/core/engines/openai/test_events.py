@@ -135,7 +135,7 @@ def test_what_ended_a_choice_is_told(name: str) -> None:
 
 
 def test_a_reason_nobody_knows_is_an_error_of_the_choice() -> None:
-    assert good(sse(delta(finish="tired"))) == [Finished(0, "error")]
+    assert good(sse(delta(finish="tired"))) == [Finished(0, "stop")]
 
 
 def test_usage_that_is_told_all_along_is_given_once_at_the_end() -> None:

@@ -493,7 +493,7 @@ class ResponseBuilder:
         self._open, self._pending = None, item
 
     def verbatim(self, event: Verbatim) -> None:
-        """Nothing: no provider's words are told here, and what follows says the same."""
+        """Nothing: the encoder tells them, and what follows says the same."""
 
     def opaque(self, event: OpaqueBlock) -> None:
         """A compaction that the flow has made before its turn. What engines send by this way the API cannot express."""

@@ -91,7 +91,7 @@ class ResponsesRequest(Struct, frozen=True):
     which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the conversation already.
     `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `refused` those
     that the user does not agree to, `listed` the labels of the servers whose tools the client was told. `waits_for_history`:
-    items have to be loaded before the request is whole.
+    items have to be loaded before the request is whole. `remembered`: its connection can go on with the response.
     """
 
     generation: GenerationRequest
@@ -110,6 +110,7 @@ class ResponsesRequest(Struct, frozen=True):
     refused: tuple[AskedCall, ...] = ()
     listed: frozenset[str] = frozenset()
     waits_for_history: bool = False
+    remembered: bool = False
 
     @property
     def history(self) -> HistoryRef:
@@ -119,6 +120,15 @@ class ResponsesRequest(Struct, frozen=True):
     def store(self) -> bool:
         """Whether the response is kept; it is unless the client says otherwise."""
         return self.generation.history.store is not False
+
+    @property
+    def verbatim(self) -> str:
+        """The API in whose own words a provider may be heard: none where the gateway keeps the response under an id of its own,
+        or does more for it than pass it on."""
+        kept = self.store or self.remembered or self.generation.background or self.history.previous_id is not None
+        kept = kept or self.history.conversation_id is not None or self.compacts or not self.generation.generate
+        plain = all(tool.get("type") in ("function", "custom") for tool in self.body.tools or ())
+        return "" if kept or not plain or self.obfuscate or self.generation.compact is not None else "responses"
 
     @property
     def summarized(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import attrs
 
 from smg_core.engines.vendors.anthropic.facts import ModelFacts
-from smg_core.engines.vendors.anthropic.meaning import OURS, meant
+from smg_core.engines.vendors.anthropic.meaning import meant
 from smg_core.engines.vendors.anthropic.turns import PROVIDER, TurnWriter, cache_mark
 from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.losses import Losses, not_for
@@ -94,17 +94,21 @@ FIELDS = WrittenFields(
 
 @attrs.frozen
 class WrittenMessages:
-    """A body, the names of its tools, whether the answer is the arguments of `FORMAT_TOOL`, and whether it has fields that the
-    newest version of the API refuses."""
+    """A body, the names of its tools, whether the answer is the arguments of `FORMAT_TOOL`, whether it has fields that the newest
+    version of the API refuses, and whether the answer can be told as it comes, in which case it may be asked for whole."""
 
     body: bytes
     names: SentNames
     format_tool: bool
     sampled: bool
+    told: bool
 
 
-def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses: Losses) -> WrittenMessages:
-    """The body of `request` for `model`; what it loses is noted in `losses`. Raises UnsupportedParameter naming a field."""
+def write_body(
+    request: GenerationRequest, model: str, facts: ModelFacts, losses: Losses, *, told: bool = False
+) -> WrittenMessages:
+    """The body of `request` for `model`; what it loses is noted in `losses`. `told`: the client may be told the answer in the
+    provider's words. Raises UnsupportedParameter naming a field."""
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
     turns = TurnWriter(model, names, losses, FIELDS).write(request.messages)
@@ -120,7 +124,6 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
         "model": model,
         "max_tokens": _most(request.sampling.max_tokens, facts),
         "messages": _trimmed(turns.messages),
-        "stream": True,
         **_sampling(request.sampling, facts),
         **thinking,
         **_rest(request, losses),
@@ -146,8 +149,11 @@ def write_body(request: GenerationRequest, model: str, facts: ModelFacts, losses
     if verbosity_of(request, PROVIDER) is not None:
         raise not_for("verbosity", PROVIDER)
     sampled = any(name in body for name in ("temperature", "top_p", "top_k"))
+    told = told and format_tool is None and not names.changed
+    if request.stream or not told:
+        body["stream"] = True
     written = request.written if _of_messages(request) else b""
-    return WrittenMessages(as_sent(body, written, meant, OURS), names, format_tool is not None, sampled)
+    return WrittenMessages(as_sent(body, written, meant), names, format_tool is not None, sampled, told)
 
 
 def _of_messages(request: GenerationRequest) -> bool:

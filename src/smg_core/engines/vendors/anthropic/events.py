@@ -21,8 +21,10 @@ from smg_core.engines.vendors.anthropic.wire import (
     ClaudeUsageWire,
 )
 from smg_core.engines.vendors.carried import Carried, carrying
-from smg_core.engines.vendors.client_bytes import with_strings_in, without_texts
+from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
+from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
+from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
@@ -40,7 +42,8 @@ _REASONS: Mapping[str, FinishReason] = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context",
 }
-_CUTTING = frozenset({"length", "context"})
+_CUTTING = frozenset({"length", "context", "malformed_call"})
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 KINDS: Mapping[str, RefusalClass] = {
     "invalid_request_error": "rejected",
     "authentication_error": "credentials",
@@ -89,6 +92,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         self._citations: list[Mapping[str, object]] = []
         self._counts = ClaudeUsageWire()
         self._counted = False
+        self._call_ids: list[str] = []  # of a whole answer
         self._reason: str | None = None
         self._matched: str | None = None
 
@@ -126,18 +130,46 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         if block is not None and block.type == "tool_use" and block.id != self._block.call_id:
             data = with_strings_in(data, "content_block", {"id": self._block.call_id})
         secret, first = "", True
-        if event.delta is not None and event.delta.type == "signature_delta":
+        if event.delta is not None and event.delta.type == "signature_delta" and self._kind in _THOUGHTS:
             secret, first = event.delta.signature, event.delta.signature == self._signature
-        elif block is not None:
+        elif block is not None and block.type in _THOUGHTS:
             secret = block.data or block.signature
         pieces = without_texts(data, (secret,) if secret else ())
         return Verbatim(0, event.type, pieces if first else (b"".join(pieces),))
 
-    def _object(self, body: bytes, events: list[Event]) -> None:
-        event = self._decoded(body)
+    def _whole(self, event: ClaudeEventWire, body: bytes, events: list[Event]) -> None:
         if event.type == "error":
             raise error_in(event.error or ClaudeErrorWire(), 200)
-        super()._object(body, events)
+        if event.content is None or event.type != "message":
+            super()._whole(event, body, events)
+        self._count(event.usage)
+        prompt = self._usage() or Usage(0, 0)
+        events.append(Started(prompt.prompt_tokens, prompt.cached_tokens, self._model))
+        for block in event.content or ():
+            self._start(block, events)
+            if block.type == "tool_use":
+                self._call_ids.append(self._block.call_id)
+            self._citations += block.citations or ()
+            if block.type == "tool_use":
+                self._block.arguments(bytes(block.input).decode("utf-8", "replace"), events)
+            self._stop(events)
+        self._reason, self._matched = event.stop_reason, event.stop_sequence
+        self._finish(events)
+
+    def _verbatim_whole(self, event: ClaudeEventWire, body: bytes, model: str) -> Verbatim:
+        calls = [each.id for each in event.content or () if each.type == "tool_use"]
+        if calls != self._call_ids:
+            body = self._with_ids(body)
+        secrets = [each.data or each.signature for each in event.content or () if each.type in _THOUGHTS]
+        return Verbatim(0, "", without_texts(with_strings(body, {"model": model}), [each for each in secrets if each]))
+
+    def _with_ids(self, body: bytes) -> bytes:
+        """A whole answer, written anew with the ids that its calls have here."""
+        message: ProviderJson = msgspec.json.decode(body)
+        calls = [each for each in message["content"] if each["type"] == "tool_use"]
+        for call, call_id in zip(calls, self._call_ids, strict=True):
+            call["id"] = call_id
+        return msgspec.json.encode(message)
 
     # --------------------------------------------------------------------------------------------------------- blocks
 
@@ -157,6 +189,8 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
                     raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
                 if not (self._format_tool and block.name == FORMAT_TOOL):
                     self._block.call(block.id, *self._names.own(block.name), events)
+            case _ if self.told:  # a client of the provider's own API may know it
+                self._block.end(events)
             case _:
                 said = repr(block.type[:64])
                 raise EngineGarbled(
@@ -214,7 +248,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
     def _finish(self, events: list[Event]) -> None:
         if self._reason is None:
             raise EngineGarbled("The provider ended its answer without a reason.", detail="message_stop came first")
-        reason = _REASONS.get(self._reason, "error")
+        reason = reason_of(self._reason, _REASONS, self._block)
         if self._format_tool and reason == "tool_calls":
             reason = "stop"
         cut = reason in _CUTTING and self._block.incomplete

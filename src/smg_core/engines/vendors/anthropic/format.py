@@ -20,7 +20,7 @@ from smg_core.engines.vendors.anthropic.wire import ClaudeErrorWire
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.refusals import waited
 from smg_core.engines.vendors.vectors import VectorsFormat
-from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
 
@@ -75,20 +75,17 @@ class MessagesFormat:
     def _of(self, model: str) -> ModelFacts:
         return named_facts(model) if self._known is None else self._known
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         losses = Losses()
-        made = write_body(request, model, self._of(model), losses)
+        made = write_body(request, model, self._of(model), losses, told=words == "messages")
         decoder = MessagesDecoder(model, made.names, limits, format_tool=made.format_tool)
-        passes = not made.format_tool and not made.names.changed
+        whole = made.told and not request.stream
+        if made.told:
+            decoder.pass_on(request.model, at_once=whole)
+        accept = WHOLE if whole else EVENTS
         return ProviderCall(
-            "/messages",
-            made.body,
-            decoder,
-            _headers(request, made),
-            losses.found,
-            api="messages",
-            pass_on=decoder.pass_on if passes else None,
+            "/messages", made.body, decoder, _headers(request, made), losses.found, accept, at_once=whole
         )
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 
 from smg_core.engines.vendors.client_bytes import ABSENT
 
-__all__ = ["OURS", "meant"]
-
-OURS = frozenset({"model", "stream"})
-"""The fields that are the gateway's to say."""
+__all__ = ["meant"]
 
 
 def meant(name: str, value: object) -> object:
     """What a field's value means; ABSENT where it is as if it were not there."""
-    if value is None or (name == "tool_choice" and value == {"type": "auto"}) or (name in _LISTS and value == []):
+    if (
+        value is None
+        or (name == "stream" and value is False)
+        or (name == "tool_choice" and value == {"type": "auto"})
+        or (name in _LISTS and value == [])
+    ):
         return ABSENT
     match name:
         case "system":

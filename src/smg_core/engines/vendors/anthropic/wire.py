@@ -5,7 +5,7 @@ Which of a field's meanings holds is decided in `events`. Pure.
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 __all__ = [
     "ClaudeBlockWire",
@@ -46,6 +46,8 @@ class ClaudeBlockWire(Struct, gc=False):
     data: str = ""
     id: str = ""
     name: str = ""
+    input: Raw = Raw()
+    citations: list[dict[str, Any]] | None = None
 
 
 class ClaudeDeltaWire(Struct, gc=False):
@@ -68,7 +70,7 @@ class ClaudeErrorWire(Struct, frozen=True, gc=False):
 
 
 class ClaudeEventWire(Struct, gc=False):
-    """One event of the stream."""
+    """One event of the stream, or a whole answer, which has `content` and what follows it."""
 
     type: str
     index: int = 0
@@ -77,3 +79,6 @@ class ClaudeEventWire(Struct, gc=False):
     delta: ClaudeDeltaWire | None = None
     usage: ClaudeUsageWire | None = None
     error: ClaudeErrorWire | None = None
+    content: list[ClaudeBlockWire] | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None

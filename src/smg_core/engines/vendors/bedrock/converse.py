@@ -66,8 +66,8 @@ class ConverseFormat:
         """What can be asked of it; what a model lacks is refused when it is asked."""
         return _FACTS
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
-        """A generation."""
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
+        """A generation; its answers are never told in the provider's words."""
         losses = Losses()
         made = write_converse(request, model, losses)
         decoder = ConverseDecoder(model, made.names, limits)

@@ -22,6 +22,7 @@ from smg_core.engines.vendors.bedrock.converse_wire import (
 )
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
 from smg_core.engines.vendors.carried import Carried, carrying
+from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled
@@ -79,7 +80,7 @@ class ConverseDecoder(BedrockAnswer):
                 events.append(Started(0, None, self._model))
             case "messageStop":
                 self._said = _read(message, _STOP).stop_reason
-                self._reason = _REASONS.get(self._said, "error")
+                self._reason = reason_of(self._said, _REASONS, self._block)
             case "metadata":
                 self._counts = _read(message, _METADATA).usage
                 self._finish(events)

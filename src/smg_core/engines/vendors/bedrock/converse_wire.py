@@ -18,7 +18,7 @@ class _ToolStart(Struct, frozen=True, rename="camel"):
     name: str
 
 
-class _Start(Struct, frozen=True, rename="camel"):
+class _Start(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     tool_use: _ToolStart | None = None
 
 
@@ -38,7 +38,9 @@ class _Thought(Struct, frozen=True, rename="camel"):
     redacted_content: str | None = None
 
 
-class _Delta(Struct, frozen=True, rename="camel"):
+class _Delta(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Of a kind that is not known here nothing is left out in silence."""
+
     text: str | None = None
     tool_use: _ToolInput | None = None
     reasoning_content: _Thought | None = None

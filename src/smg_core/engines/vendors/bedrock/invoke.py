@@ -71,23 +71,17 @@ class InvokeMessagesFormat:
         """What can be asked of it."""
         return self._messages.facts
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
-        made = self._messages.ask(request, model, limits)
+        made = self._messages.ask(request, model, limits, words)
         if not isinstance(made.decoder, ProviderAnswerReader):
             raise InternalError("The request has no reader for its answer.")
         body, losses = _invoked(made)
+        path = f"{model_path(model)}/invoke"
+        if made.at_once:
+            return ProviderCall(path, body, made.decoder, (), losses, made.accept, at_once=True)
         decoder = _Invoked(made.decoder, limits)
-        return ProviderCall(
-            f"{model_path(model)}/invoke-with-response-stream",
-            body,
-            decoder,
-            (),
-            losses,
-            BEDROCK_STREAM,
-            made.api,
-            made.pass_on,
-        )
+        return ProviderCall(f"{path}-with-response-stream", body, decoder, (), losses, BEDROCK_STREAM)
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has: the body itself is what is asked about."""

@@ -9,13 +9,16 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import msgspec
 
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import ServerWords
 from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.chat.details import DETAILS, details_of
+from smg_core.engines.vendors.chat.meaning import meant
 from smg_core.engines.vendors.chat.profiles import ChatProfile
+from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames, wire_id
@@ -42,7 +45,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["write_chat"]
+__all__ = ["WrittenChat", "write_chat"]
 
 _PATHS: Mapping[str, str] = {
     "n": "sampling.n",
@@ -83,17 +86,33 @@ _HINTS = frozenset({"prompt_cache_key", "metadata", "user"})
 """Fields that a provider may be left without: they change no answer."""
 
 
-def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, names: SentNames, losses: Losses) -> bytes:
-    """The body of `request` for `model`; `names` are those of its tools, and what it loses is noted in `losses`. Raises
-    UnsupportedParameter naming a field."""
+@attrs.frozen
+class WrittenChat:
+    """A body, and whether the answer can be told as it comes, in which case it may be asked for whole."""
+
+    body: bytes
+    told: bool
+
+
+def write_chat(
+    request: GenerationRequest,
+    model: str,
+    profile: ChatProfile,
+    names: SentNames,
+    losses: Losses,
+    *,
+    told: bool = False,
+) -> WrittenChat:
+    """The body of `request` for `model`; `names` are those of its tools, and what it loses is noted in `losses`. `told`: the
+    client may be told the answer in the provider's words. Raises UnsupportedParameter naming a field."""
     prefixed = profile.prefix and bool(request.messages) and request.messages[-1].role == "assistant"
     prepared = _prepared(request, profile, names, losses, prefixed=prefixed)
     words = ServerWords(
         "system" if profile.extras else "developer", (profile.returned,) if profile.returned else ("reasoning_content",)
     )
-    written = write_body(prepared, model=model, extras=profile.extras, words=words)
+    unread = msgspec.structs.replace(prepared, written=b"")
+    written = write_body(unread, model=model, extras=profile.extras, words=words)
     body: ProviderJson = msgspec.json.decode(written, type=dict[str, msgspec.Raw])
-    before = dict(body)
     if profile.bound and profile.bound not in body:
         other = body.pop("max_tokens", None) or body.pop("max_completion_tokens", None)
         if other is not None:
@@ -116,7 +135,12 @@ def write_chat(request: GenerationRequest, model: str, profile: ChatProfile, nam
     for name, there in profile.renamed.items():
         if name in body:
             body[there] = body.pop(name)
-    return written if body == before else msgspec.json.encode(body)
+    told = told and not names.changed and not profile.details
+    if told and not request.stream:
+        del body["stream"]
+        body.pop("stream_options", None)
+    own = request.origin is None or request.origin.api == "chat"
+    return WrittenChat(as_sent(body, request.written if own else b"", meant), told)
 
 
 # -------------------------------------------------------------------------------------------------------- preparation

@@ -17,9 +17,11 @@ from smg_core.engines.vendors.chat.details import DetailedReasoning
 from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal, error_in_chunk
+from smg_core.engines.vendors.chat.told import ToldChat
+from smg_core.engines.vendors.endings import GAVE_UP, gave_up
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
-from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
@@ -66,24 +68,29 @@ class ChatFormat:
             kv_events=False,
         )
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         losses, names = Losses(), SentNames(_NAME_LENGTH)
-        body = write_chat(request, model, self._profile, names, losses)
+        made = write_chat(request, model, self._profile, names, losses, told=words == "chat")
         calls = (request.origin or Origin("")).calls
-        decoder: AnswerDecoder = ChatDecoder(
+        whole = made.told and not request.stream
+        kind = partial(ToldChat, request.model, whole) if made.told else ChatDecoder
+        decoder: AnswerDecoder = kind(
             request.id,
             request.sampling.n,
             limits,
             self._learnt,
             calls=calls,
             error_of=partial(error_in_chunk, provider=self.provider),
+            failures=GAVE_UP,
+            gave_up=gave_up,
         )
         if self._profile.details:
             decoder = DetailedReasoning(decoder, self.provider, model, limits.http_event_bytes)
         if names.changed:
             decoder = OwnNames(decoder, names)
-        return ProviderCall(self._path(model), body, decoder, losses=losses.found)
+        accept = WHOLE if whole else EVENTS
+        return ProviderCall(self._path(model), made.body, decoder, losses=losses.found, accept=accept, at_once=whole)
 
     @staticmethod
     def _vectors(profile: ChatProfile, api_version: str) -> VectorsFormat:

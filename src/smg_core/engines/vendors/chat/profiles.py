@@ -89,7 +89,10 @@ AZURE = ChatProfile(
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
 )
 
+OPENAI = attrs.evolve(AZURE, name="openai-chat", takes=AZURE.takes - {"data_sources"}, path="/v1")
+
 _ROWS = (
+    OPENAI,
     AZURE,
     ChatProfile(
         "bedrock-mantle",

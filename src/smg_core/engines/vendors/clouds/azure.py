@@ -37,9 +37,9 @@ class AzureResponsesFormat:
         """What can be asked of it."""
         return attrs.evolve(self._responses.facts, dialect="azure-responses")
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
-        return replace(self._responses.ask(request, model, limits), path=self._path)
+        return replace(self._responses.ask(request, model, limits, words), path=self._path)
 
     def count(self, request: GenerationRequest, model: str) -> None:
         """None: it counts for nobody."""

@@ -41,9 +41,9 @@ class VertexFormat:
         """What can be asked of it."""
         return self._inner.facts
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
-        return _below(self._inner.ask(request, model, limits))
+        return _below(self._inner.ask(request, model, limits, words))
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall | None:
         """The question how many tokens its prompt has: the body of a generation, without a word around it."""
@@ -89,10 +89,11 @@ class VertexMessagesFormat:
         """What can be asked of it."""
         return attrs.evolve(self._messages.facts, dialect="vertex-anthropic")
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
-        asked = self._messages.ask(request, model, limits)
-        path = f"{_ANTHROPIC}/{quote(model, safe='@')}:streamRawPredict"
+        asked = self._messages.ask(request, model, limits, words)
+        how = "rawPredict" if asked.at_once else "streamRawPredict"
+        path = f"{_ANTHROPIC}/{quote(model, safe='@')}:{how}"
         headers = tuple((name, value) for name, value in asked.headers if name != _IN_BODY)
         return msgspec.structs.replace(asked, path=path, body=_versioned(asked.body), headers=headers)
 

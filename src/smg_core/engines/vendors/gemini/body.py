@@ -11,7 +11,7 @@ import msgspec
 from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.gemini.contents import PROVIDER, ContentWriter
 from smg_core.engines.vendors.gemini.facts import GeminiFacts
-from smg_core.engines.vendors.gemini.meaning import OURS, meant
+from smg_core.engines.vendors.gemini.meaning import meant
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames
@@ -112,7 +112,7 @@ def write_gemini(request: GenerationRequest, model: str, facts: GeminiFacts, los
     if verbosity_of(request, PROVIDER) is not None:
         raise not_for("verbosity", PROVIDER)
     _rest(request, body, losses, own=own)
-    return WrittenGemini(as_sent(body, request.written if own else b"", meant, OURS), names)
+    return WrittenGemini(as_sent(body, request.written if own else b"", meant), names)
 
 
 def _sampling(sampling: Sampling, facts: GeminiFacts) -> ProviderJson:

@@ -13,7 +13,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
 from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, without_texts
-from smg_core.engines.vendors.failures import ProviderFailed
+from smg_core.engines.vendors.endings import GAVE_UP, gave_up, reason_of
 from smg_core.engines.vendors.gemini.contents import PROVIDER
 from smg_core.engines.vendors.gemini.wire import (
     GeminiCandidate,
@@ -97,6 +97,19 @@ class _Choice:
         self.message = ""
 
 
+_KNOWN = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
+"""Fields of a part that says nothing where they are empty."""
+
+
+def _parts_of(event: ProviderJson) -> list[ProviderJson]:
+    return [part for each in event.get("candidates") or () for part in (each.get("content") or {}).get("parts") or ()]
+
+
+def _parts_in(data: bytes) -> list[ProviderJson]:
+    """The parts in an event, none of which is a call or has a text where they are asked for."""
+    return [each for each in _parts_of(msgspec.json.decode(data)) if "functionCall" not in each]
+
+
 class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
     """Reads one answer of `model` with so many `choices`. `names` are those of the tools as they were sent, and `made_up` is how
     the ids of calls begin that the provider gives none."""
@@ -112,12 +125,17 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         self._counts: GeminiUsage | None = None
         self._blocked = False
         self._started = False
+        self._piece = b""  # the event that is read
         self._call_ids: list[str] = []  # of the calls in the event that was read last
 
     @property
     def _all_said(self) -> bool:
         """Whether the stream may end here. More may come all the same: so nothing says that its end alone is due."""
         return self._blocked or all(choice.reason is not None for choice in self._choices)
+
+    def _decoded(self, data: bytes) -> GeminiChunk:
+        self._piece = data
+        return super()._decoded(data)
 
     def _event(self, event: GeminiChunk, events: list[Event]) -> None:
         if event.error is not None:
@@ -146,21 +164,20 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
     def _with_ids(self, data: bytes) -> bytes:
         """The event, written anew with the ids that its calls have here: a signature goes back on the call of its id."""
         event: ProviderJson = msgspec.json.decode(data)
-        parts = [
-            part for each in event.get("candidates") or () for part in (each.get("content") or {}).get("parts") or ()
-        ]
+        parts = _parts_of(event)
         for call_id, part in zip(self._call_ids, [each for each in parts if each.get("functionCall")], strict=False):
             part["functionCall"]["id"] = call_id
         return msgspec.json.encode(event)
 
     def _object(self, body: bytes, events: list[Event]) -> None:
-        """An answer that is no stream: an error, also as a list of one."""
-        if body.lstrip()[:1] == b"[":
-            body = body.strip()[1:-1]
-        event = self._decoded(body)
-        if event.error is None:
-            super()._object(body, events)
+        """An answer that is no stream. An error may be a list of one."""
+        super()._object(body.strip()[1:-1] if body.lstrip()[:1] == b"[" else body, events)
+
+    def _whole(self, event: GeminiChunk, body: bytes, events: list[Event]) -> None:
+        if event.error is None and event.candidates is None and event.prompt_feedback is None:
+            super()._whole(event, body, events)
         self._event(event, events)
+        self._over(events)
 
     def _candidate(self, candidate: GeminiCandidate, choice: _Choice, events: list[Event]) -> None:
         parts = (candidate.content.parts if candidate.content is not None else None) or ()
@@ -185,12 +202,19 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         elif part.function_call is not None:
             self._call(part, block, index, events)
         elif part.inline_data is not None or part.executable_code is not None or part.code_execution_result is not None:
-            raise EngineGarbled("The provider answered with a part that cannot be passed on.")
+            self._cannot_pass_on()
         elif part.text is not None or signature is not None:
             block.text(part.text or "", events)
             if signature is not None:
                 block.reasoning("", events)
                 block.end(events, seal=self._sealed("text", signature.encode()))
+        elif any(not _KNOWN.issuperset(each) for each in _parts_in(self._piece)):
+            self._cannot_pass_on()
+
+    def _cannot_pass_on(self) -> None:
+        """A part of another kind, which a client of the provider's own API alone may know."""
+        if not self.told:
+            raise EngineGarbled("The provider answered with a part that cannot be passed on.")
 
     def _call(self, part: GeminiPartWire, block: OpenBlock, index: int, events: list[Event]) -> None:
         call = part.function_call
@@ -249,10 +273,10 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         if choice.reason is None:
             reason: FinishReason = "content_filter"  # the prompt was not answered
         else:
-            found = _REASONS.get(choice.reason)
-            if found is None:
-                said = f"{choice.reason}: {choice.message}"
-                raise ProviderFailed("The provider gave up on its answer.", detail=said, said=said)
+            said = f"{choice.reason}: {choice.message}"
+            if choice.reason in GAVE_UP:
+                raise gave_up(said)
+            found = reason_of(choice.reason, _REASONS, choice.block)
             reason = "tool_calls" if found == "stop" and choice.block.calls else found
         cut = reason in _CUTTING and choice.block.incomplete
         choice.block.end(events, cut=cut)

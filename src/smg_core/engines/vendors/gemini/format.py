@@ -16,7 +16,7 @@ from smg_core.engines.vendors.gemini.facts import GeminiFacts, gemini_facts
 from smg_core.engines.vendors.gemini.wire import GeminiErrorWire
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import GeminiVectors, VectorsFormat
-from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
 from smg_core.request import GenerationRequest
@@ -74,15 +74,19 @@ class GeminiFormat:
     def _facts_of(self, model: str) -> GeminiFacts:
         return attrs.evolve(gemini_facts(model), output=self._output)
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         losses = Losses()
         made = write_gemini(request, model, self._facts_of(model), losses)
         calls = (request.origin or Origin("")).calls
         decoder = GeminiDecoder(model, made.names, limits, made_up=f"{calls}{request.id}", choices=request.sampling.n)
-        path = f"/models/{_segment(model)}:streamGenerateContent?alt=sse"
-        passes = None if made.names.changed else decoder.pass_on
-        return ProviderCall(path, made.body, decoder, losses=losses.found, api="gemini", pass_on=passes)
+        told = words == "gemini" and not made.names.changed
+        whole = told and not request.stream
+        if told:
+            decoder.pass_on(request.model, at_once=whole)
+        path = f"/models/{_segment(model)}:{'generateContent' if whole else 'streamGenerateContent?alt=sse'}"
+        accept = WHOLE if whole else EVENTS
+        return ProviderCall(path, made.body, decoder, losses=losses.found, accept=accept, at_once=whole)
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""

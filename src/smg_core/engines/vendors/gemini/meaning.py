@@ -2,10 +2,7 @@
 
 from smg_core.engines.vendors.client_bytes import ABSENT
 
-__all__ = ["OURS", "meant"]
-
-OURS: frozenset[str] = frozenset()
-"""The fields that are the gateway's to say: none, for the path says which model answers, and how."""
+__all__ = ["meant"]
 
 
 def meant(name: str, value: object) -> object:

@@ -5,6 +5,8 @@ stored at the provider: the history is the gateway's, and reasoning comes and go
 the shared modules of providers, the vocabulary.
 """
 
+import re
+
 import attrs
 import msgspec
 
@@ -12,7 +14,7 @@ from smg_core.engines.vendors.client_bytes import as_sent
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.responses.items import PROVIDER, ItemWriter
-from smg_core.engines.vendors.responses.meaning import OURS, meant
+from smg_core.engines.vendors.responses.meaning import meant
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.engines.vendors.written_fields import WrittenFields, put_own_fields, verbosity_of
 from smg_core.request import (
@@ -41,6 +43,8 @@ __all__ = ["FIELDS", "WrittenResponses", "write_responses"]
 
 _NAME_LENGTH = 64
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_OLDER_USER = re.compile(rb'"user"\s*:')
+"""The client's own word for its user; its newer name says the same."""
 ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 
@@ -69,14 +73,18 @@ FIELDS = WrittenFields(
 
 @attrs.frozen
 class WrittenResponses:
-    """A body, and the names of its tools."""
+    """A body, the names of its tools, and whether the answer can be told as it comes, in which case it may be asked for whole."""
 
     body: bytes
     names: SentNames
+    told: bool
 
 
-def write_responses(request: GenerationRequest, model: str, account: str, losses: Losses) -> WrittenResponses:
-    """The body of `request` for `model`; what it loses is noted in `losses`. Raises UnsupportedParameter naming a field."""
+def write_responses(
+    request: GenerationRequest, model: str, account: str, losses: Losses, *, told: bool = False
+) -> WrittenResponses:
+    """The body of `request` for `model`; what it loses is noted in `losses`. `told`: the client may be told the answer in the
+    provider's words. Raises UnsupportedParameter naming a field."""
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
     if request.messages and request.messages[-1].role == "assistant":
@@ -85,7 +93,6 @@ def write_responses(request: GenerationRequest, model: str, account: str, losses
     body: ProviderJson = {
         "model": model,
         "input": ItemWriter(account, names, losses, FIELDS).write(request.messages),
-        "stream": True,
         "store": False,
         **_sampling(request.sampling, include),
         **_reasoning(request.reasoning, losses),
@@ -102,7 +109,12 @@ def write_responses(request: GenerationRequest, model: str, account: str, losses
         if name in body or "." in name or "[" in name or not own:
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
-    return WrittenResponses(as_sent(body, request.written if own else b"", meant, OURS), names)
+    told = told and not names.changed
+    if told and request.metadata:
+        body["metadata"] = dict(request.metadata)
+    if request.stream or not told:
+        body["stream"] = True
+    return WrittenResponses(as_sent(body, request.written if own else b"", meant), names, told)
 
 
 def _sampling(sampling: Sampling, include: list[str]) -> ProviderJson:
@@ -154,7 +166,8 @@ def _text(request: GenerationRequest) -> ProviderJson:
 def _rest(request: GenerationRequest) -> ProviderJson:
     wire: ProviderJson = {}
     if request.user is not None:
-        wire["safety_identifier"] = request.user
+        older = _OLDER_USER.search(request.written) is not None and b'"safety_identifier"' not in request.written
+        wire["user" if older else "safety_identifier"] = request.user
     if request.cache_key is not None:
         wire["prompt_cache_key"] = request.cache_key
     if request.service_tier is not None:

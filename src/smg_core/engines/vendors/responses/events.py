@@ -12,7 +12,9 @@ import msgspec
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
 from smg_core.engines.vendors.carried import Carried, carrying
+from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
+from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import (
@@ -20,11 +22,22 @@ from smg_core.engines.vendors.responses.wire import (
     ResponsesEventWire,
     ResponsesItemWire,
     ResponsesLogprob,
+    ResponsesPart,
     ResponsesResult,
 )
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
-from smg_core.events import Event, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
+from smg_core.events import (
+    Event,
+    Finished,
+    FinishReason,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    TopLogprob,
+    Usage,
+    Verbatim,
+)
 from smg_core.tokens import told_count
 
 __all__ = ["ResponsesDecoder", "responses_error_in"]
@@ -56,6 +69,10 @@ def responses_error_in(error: ResponsesError, status: int, wait: float | None = 
     return error_of(SaidRefusal(status, error.message or "", meant, wait, words))
 
 
+_RESULT = msgspec.json.Decoder(ResponsesResult)
+_PARTS = msgspec.json.Decoder(list[ResponsesPart])
+
+
 class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
     """Reads one answer of `model`. `names` are those of the tools as they were sent, `account` whose reasoning it is."""
 
@@ -71,6 +88,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         self._place = -1  # its place in the output
         self._told = False  # of the open call: its arguments have come in pieces
         self._refused = False
+        self._renamed: dict[int, str] = {}  # ids of calls that are not the provider's, by their places
         self._result: ResponsesResult | None = None
 
     def _event(self, event: ResponsesEventWire, events: list[Event]) -> None:
@@ -110,11 +128,70 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             case "" if event.error is not None:
                 raise responses_error_in(event.error, 200)
 
-    def _object(self, body: bytes, events: list[Event]) -> None:
-        event = self._decoded(body)
-        if event.error is None and event.type != "error":
-            super()._object(body, events)
-        self._event(event, events)
+    def _whole(self, event: ResponsesEventWire, body: bytes, events: list[Event]) -> None:
+        """A whole response, or an error in its place."""
+        if event.object != "response":
+            if event.error is None and event.type != "error":
+                super()._whole(event, body, events)
+            self._event(event, events)
+            return
+        self._result = result = _RESULT.decode(body)
+        events.append(Started(0, 0, self._model))
+        for place, item in enumerate(result.output):
+            self._begin(item, place, events)
+            for part in item.content if item.type == "message" else ():
+                self._part(part, events)
+            if item.type == "reasoning":
+                parts = [*_PARTS.decode(item.summary), *item.content]
+                if said := "\n\n".join(part.text for part in parts):
+                    self._block.reasoning(said, events)
+            self._end_item(item, place, events)
+        self._finish(result, events)
+
+    def _part(self, part: ResponsesPart, events: list[Event]) -> None:
+        """A part of a message that is whole."""
+        self._refused = self._refused or part.type == "refusal"
+        self._block.text(part.text, events)
+        self._block.refusal(part.refusal, events)
+        if part.logprobs:
+            _attach(part.logprobs, events)
+        for each in part.annotations or ():
+            self._annotate(each, events)
+
+    # -------------------------------------------------------------------------------------------- the provider's words
+
+    def _verbatim(self, event: ResponsesEventWire, data: bytes, model: str) -> Verbatim:
+        if event.response is not None:
+            if self._renamed:
+                data = self._with_ids(data, "response")
+            data = with_strings_in(data, "response", {"model": model})
+            secrets = [each.encrypted_content for each in event.response.output if each.encrypted_content]
+            return Verbatim(0, event.type, without_texts(data, secrets), again=True)
+        item = event.item
+        if item is not None and event.output_index in self._renamed:
+            data = with_strings_in(data, "item", {"call_id": self._renamed[event.output_index]})
+        if item is None or not item.encrypted_content:
+            return Verbatim(0, event.type, (data,))
+        pieces = without_texts(data, (item.encrypted_content,))
+        if event.type != "response.output_item.done":  # that of an item which has just begun may not be whole
+            pieces = (b"".join(pieces),)
+        return Verbatim(0, event.type, pieces)
+
+    def _verbatim_whole(self, event: ResponsesEventWire, body: bytes, model: str) -> Verbatim:
+        if self._renamed:
+            body = self._with_ids(body, "")
+        output = self._result.output if self._result is not None else ()
+        secrets = [each.encrypted_content for each in output if each.encrypted_content]
+        return Verbatim(0, "", without_texts(with_strings(body, {"model": model}), secrets))
+
+    def _with_ids(self, data: bytes, name: str) -> bytes:
+        """A response, in the field `name` or by itself, written anew with the ids that its calls have here."""
+        whole: ProviderJson = msgspec.json.decode(data)
+        output = (whole[name] if name else whole).get("output") or ()
+        for place, call_id in self._renamed.items():
+            if place < len(output):
+                output[place]["call_id"] = call_id
+        return msgspec.json.encode(whole)
 
     # ---------------------------------------------------------------------------------------------------------- items
 
@@ -124,18 +201,22 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         elif item.type in ("function_call", "custom_tool_call"):
             if self._item is not None and self._block.kind == "call":
                 return  # the one before is not complete: this one is told when it is done
-            self._call(item, events)
+            self._call(item, place, events)
+        elif self.told:  # a client of the provider's own API may know it
+            self._block.end(events)
         else:
             said = repr(item.type[:64])
             raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=said, said=said)
         self._item, self._place, self._told = item, place, False
 
-    def _call(self, item: ResponsesItemWire, events: list[Event]) -> None:
+    def _call(self, item: ResponsesItemWire, place: int, events: list[Event]) -> None:
         if self._block.calls >= self._limits.http_calls:
             raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
         custom = item.type == "custom_tool_call"
         name = (item.name, None) if custom else self._names.own(item.name)
         self._block.call(item.call_id or item.id, *name, events, custom=custom)
+        if self._block.call_id != item.call_id:
+            self._renamed[place] = self._block.call_id
 
     def _arguments(self, event: ResponsesEventWire, events: list[Event]) -> None:
         if event.output_index == self._place and self._item is not None:
@@ -146,12 +227,12 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         if item.type in ("function_call", "custom_tool_call"):
             custom = item.type == "custom_tool_call"
             if place != self._place or self._item is None:
-                self._call(item, events)
+                self._call(item, place, events)
                 self._told = False
             if not self._told:
                 self._block.arguments(item.input if custom else item.arguments, events, custom=custom)
             self._block.end(events)
-        elif item.type == "reasoning" and item.encrypted_content is not None:
+        elif item.type == "reasoning" and item.encrypted_content:
             if self._block.kind != "reasoning":
                 self._block.reasoning("", events)
             self._block.end(events, seal=self._sealed(item))
@@ -184,7 +265,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             raise responses_error_in(result.error or ResponsesError("the response failed"), 200)
         if result.status == "incomplete":
             told = result.incomplete_details.reason if result.incomplete_details is not None else None
-            reason: FinishReason = _INCOMPLETE.get(told or "", "error")
+            reason: FinishReason = _INCOMPLETE.get(told or "", "length")  # whatever the word: there would be more
         elif result.status == "cancelled":
             reason = "abort"
         else:

@@ -15,7 +15,7 @@ from smg_core.engines.vendors.responses.events import ResponsesDecoder, response
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import ResponsesError
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
-from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
+from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.request import GenerationRequest
 
@@ -68,12 +68,16 @@ class ResponsesFormat:
             documents=True,
         )
 
-    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
+    def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         losses = Losses()
-        made = write_responses(request, model, self._account, losses)
+        made = write_responses(request, model, self._account, losses, told=words == "responses")
         decoder = ResponsesDecoder(model, made.names, limits, account=self._account)
-        return ProviderCall("/responses", made.body, decoder, losses=losses.found)
+        whole = made.told and not request.stream
+        if made.told:
+            decoder.pass_on(request.model, at_once=whole)
+        accept = WHOLE if whole else EVENTS
+        return ProviderCall("/responses", made.body, decoder, losses=losses.found, accept=accept, at_once=whole)
 
     def count(self, request: GenerationRequest, model: str) -> ProviderCall:
         """The question how many tokens its prompt has."""

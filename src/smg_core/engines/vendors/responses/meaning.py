@@ -2,15 +2,17 @@
 
 from smg_core.engines.vendors.client_bytes import ABSENT
 
-__all__ = ["OURS", "meant"]
-
-OURS = frozenset({"model", "stream", "store"})
-"""The fields that are the gateway's to say: what is kept of an answer, it keeps itself."""
+__all__ = ["meant"]
 
 
 def meant(name: str, value: object) -> object:
     """What a field's value means; ABSENT where it is as if it were not there."""
-    if value is None or value in ([], {}) or (name == "tool_choice" and value == "auto"):
+    if (
+        value is None
+        or value in ([], {})
+        or (name == "stream" and value is False)
+        or (name == "tool_choice" and value == "auto")
+    ):
         return ABSENT
     if name != "input":
         return value

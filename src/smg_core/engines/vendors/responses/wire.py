@@ -12,6 +12,7 @@ __all__ = [
     "ResponsesEventWire",
     "ResponsesItemWire",
     "ResponsesLogprob",
+    "ResponsesPart",
     "ResponsesResult",
     "ResponsesUsage",
 ]
@@ -40,28 +41,6 @@ class _Incomplete(Struct, gc=False):
     reason: str | None = None
 
 
-class ResponsesResult(Struct, gc=False):
-    """The response, as its last event has it."""
-
-    status: str = ""
-    error: ResponsesError | None = None
-    incomplete_details: _Incomplete | None = None
-    usage: ResponsesUsage | None = None
-
-
-class ResponsesItemWire(Struct, gc=False):
-    """An item that begins, or is whole."""
-
-    type: str
-    id: str = ""
-    call_id: str = ""
-    name: str = ""
-    arguments: str = ""
-    input: str = ""
-    encrypted_content: str | None = None
-    summary: Raw = Raw(b"[]")
-
-
 class _Top(Struct, gc=False):
     token: str = ""
     logprob: float = 0.0
@@ -75,10 +54,45 @@ class ResponsesLogprob(Struct, gc=False):
     top_logprobs: list[_Top] | None = None
 
 
+class ResponsesPart(Struct, gc=False):
+    """A part of a whole message, or of a whole summary."""
+
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+    logprobs: list[ResponsesLogprob] | None = None
+    annotations: list[dict[str, Any]] | None = None
+
+
+class ResponsesItemWire(Struct, gc=False):
+    """An item that begins, or is whole."""
+
+    type: str
+    id: str = ""
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    input: str = ""
+    encrypted_content: str | None = None
+    summary: Raw = Raw(b"[]")
+    content: list[ResponsesPart] = []
+
+
+class ResponsesResult(Struct, gc=False):
+    """The response, as its last event has it, or a whole answer."""
+
+    status: str = ""
+    error: ResponsesError | None = None
+    incomplete_details: _Incomplete | None = None
+    usage: ResponsesUsage | None = None
+    output: list[ResponsesItemWire] = []
+
+
 class ResponsesEventWire(Struct, gc=False):
     """One event of the stream. An error comes with its fields in the event, or in an object of their own."""
 
     type: str = ""
+    object: str = ""
     output_index: int = 0
     summary_index: int = 0
     content_index: int = 0

@@ -45,7 +45,9 @@ def asked(name: str, messages: tuple[Message, ...] = HI, **fields: Any) -> tuple
     """The body as it is sent, and what it loses."""
     losses = Losses()
     request = GenerationRequest("r", "m", messages, **fields)
-    return json.loads(write_chat(request, "vendor-model", CHAT_PROFILES[name], SentNames(64), losses)), losses.found
+    return json.loads(
+        write_chat(request, "vendor-model", CHAT_PROFILES[name], SentNames(64), losses).body
+    ), losses.found
 
 
 def tried(name: str, **fields: Any) -> tuple[set[str], str | None]:
@@ -122,8 +124,8 @@ def test_a_body_that_needs_no_change_keeps_the_bytes_of_the_client() -> None:
     )
     request = GenerationRequest("r", "m", HI, sampling=Sampling(temperature=0.5), written=written)
     for name in ("azure", "xai", "openrouter", "together", "fireworks", "deepseek"):
-        assert write_chat(request, "m", CHAT_PROFILES[name], SentNames(64), Losses()) == written
-    renamed = write_chat(request, "vendor-model", CHAT_PROFILES["azure"], SentNames(64), Losses())
+        assert write_chat(request, "m", CHAT_PROFILES[name], SentNames(64), Losses()).body == written
+    renamed = write_chat(request, "vendor-model", CHAT_PROFILES["azure"], SentNames(64), Losses()).body
     assert b'"temperature":0.50' in renamed
     assert b'[{"content":"Hi","role":"user"}]' in renamed
 

@@ -1,0 +1,121 @@
+"""`ToldChat`: an answer of Chat Completions that is told in the provider's words too, chunk by chunk.
+
+Decides what of a chunk is not passed on as it is: the model has the client's name; each call has an index and an id of its own,
+also where the provider gives none, or one to several; and a content that is a list is text, with reasoning beside it. Pure.
+Above: format. Below: the decoder of Chat Completions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from smg_core.engines.openai.chunks import ChoiceWire, Chunk, ErrorWire
+from smg_core.engines.openai.events import ChatDecoder, parts_of
+from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.client_bytes import with_strings
+from smg_core.errors import EngineGarbled, SmgError
+from smg_core.events import Event, Verbatim
+
+__all__ = ["ToldChat"]
+
+Json = dict[str, Any]
+
+
+class ToldChat(ChatDecoder):
+    """Reads one answer, whose model clients call `model`; the other arguments are those of `ChatDecoder`. `at_once`: it was asked
+    for whole; one that comes in another way is told in the gateway's words."""
+
+    def __init__(
+        self,
+        model: str,
+        at_once: bool,
+        request_id: str,
+        choices: int,
+        limits: EnginesConfig,
+        learnt: set[str],
+        *,
+        calls: str,
+        error_of: Callable[[ErrorWire | str], SmgError],
+        failures: frozenset[str],
+        gave_up: Callable[[str], SmgError],
+    ) -> None:
+        super().__init__(
+            request_id, choices, limits, learnt, calls=calls, error_of=error_of, failures=failures, gave_up=gave_up
+        )
+        self._model = model
+        self._tells = not at_once
+        self._at_once = at_once
+        self._most = limits.http_event_bytes
+        self._read: Chunk | None = None
+        self._begun: set[tuple[int, int]] = set()  # the calls of which something was told
+        self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
+        self._not_told_bytes = 0
+        for choice in self._choices:
+            choice.pieces = []
+
+    def _chunk(self, data: bytes) -> Chunk:
+        self._read = chunk = super()._chunk(data)
+        return chunk
+
+    def whole(self, body: bytes) -> list[Event]:
+        self._tells = self._at_once
+        return super().whole(body)
+
+    def _event(self, data: bytes, events: list[Event]) -> None:
+        self._read, begun = None, len(events)
+        super()._event(data, events)
+        if (chunk := self._read) is not None and self._tells:
+            self._not_told.append(self._words(chunk, data))
+            self._not_told_bytes += len(data)
+        if len(events) > begun or self.done:
+            events[begun:begun] = self._not_told
+            self._not_told, self._not_told_bytes = [], 0
+        elif self._not_told_bytes > self._most:
+            raise EngineGarbled("The provider sent much that says nothing of an answer.")
+
+    def _words(self, chunk: Chunk, data: bytes) -> Verbatim:
+        """One chunk in the provider's words."""
+        changes = {at: found for at, each in enumerate(chunk.choices or ()) if (found := self._changes(each))}
+        if changes:
+            data = _changed(data, changes)
+        counts = not chunk.choices and chunk.usage is not None
+        return Verbatim(0, "", (with_strings(data, {"model": self._model}),), counts=counts)
+
+    def _changes(self, wire: ChoiceWire) -> Json:
+        """The fields of a choice's delta, or message, that are told otherwise."""
+        said = wire.delta if wire.message is None else wire.message
+        if said is None:
+            return {}
+        found: Json = {}
+        if isinstance(said.content, list):
+            text, thought, _ = parts_of(said.content)
+            found["content"] = text
+            if thought:
+                found["reasoning_content"] = thought
+        if said.tool_calls:
+            index = wire.index or 0
+            pieces = self._choices[index].pieces or []
+            told = []
+            for piece, call in zip(said.tool_calls, pieces, strict=False):
+                first = (index, call.order) not in self._begun
+                self._begun.add((index, call.order))
+                named = {"id": call.id} if piece.id != call.id and (first or piece.id is not None) else {}
+                placed = {"index": call.order} if wire.message is None and piece.index != call.order else {}
+                told.append(named | placed)
+            if any(told):
+                found["tool_calls"] = told
+            pieces.clear()
+        return found
+
+
+def _changed(data: bytes, changes: dict[int, Json]) -> bytes:
+    """The chunk, written anew with these fields in its choices."""
+    chunk: Json = msgspec.json.decode(data.decode("utf-8", "replace"))
+    for at, fields in changes.items():
+        choice = chunk["choices"][at]
+        said = choice.get("message") or choice.get("delta")
+        for call, own in zip(said.get("tool_calls") or (), fields.pop("tool_calls", ()), strict=False):
+            call |= own
+        said |= fields
+    return msgspec.json.encode(chunk)
