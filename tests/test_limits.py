@@ -565,6 +565,15 @@ CONSTANTS: dict[str, str] = {
         PACE,
     ),
     "engines.realtime.engine._WELL_S": PACE,
+    "engines.realtime.live_items._CALLS": "far more than a session leaves without an answer",
+    "engines.realtime.live_items._LONGEST_ID": FORMAT,
+    "engines.realtime.live_items._MOST_BYTES": "a server takes no larger message",
+    **dict.fromkeys(
+        (f"engines.realtime.live_settings.{name}" for name in ("SOUND_RATE", "_MIDDLE", "_USUAL_SPEED")), FORMAT
+    ),
+    "engines.realtime.live_settings._MOST_TOOLS": "far more than such a server takes",
+    "engines.realtime.live_translation._BYTES_A_MS": FORMAT,
+    "engines.realtime.live_translation._HELD_BYTES": FORMAT,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
     **dict.fromkeys((f"apis.realtime.wire.hearing.{name}" for name in ("_BYTES_A_MS", "_LEAST", "_RATE")), FORMAT),
     **dict.fromkeys((f"apis.realtime.wire.sentences.{name}" for name in ("_LEAST", "_MOST")), PACE),

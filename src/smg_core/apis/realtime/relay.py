@@ -33,8 +33,8 @@ from smg_core.apis.realtime.wire.relayed import (
     with_event_id,
     without_event_id,
 )
-from smg_core.engines.realtime.connection import PeerSocket
 from smg_core.engines.realtime.engine import RealtimeEngine
+from smg_core.engines.realtime.forms import SessionSocket
 from smg_core.engines.realtime.turn import RelayedTurn
 from smg_core.errors import (
     EngineGarbled,
@@ -74,13 +74,13 @@ class PeerSession:
 
     worker: Worker
     engine: RealtimeEngine
-    socket: PeerSocket
+    socket: SessionSocket
     name_there: str
 
 
-async def open_peer(services: Services, model: str) -> PeerSession | None:
-    """A session of `model` at the server with the fewest, or at another one where that cannot be had; None for a model whose
-    engines have no sessions of their own. Raises NoWorker, and what kept the last one from opening it."""
+async def open_peer(services: Services, model: str, session: str) -> PeerSession | None:
+    """A session of `model`, called `session` here, at the server with the fewest, or at another one where that cannot be had;
+    None for a model whose engines have no sessions of their own. Raises NoWorker, and what kept the last one from opening it."""
     tried: frozenset[str] = frozenset()
     last: SmgError | None = None
     registry, clock = services.registry, services.clock
@@ -100,7 +100,7 @@ async def open_peer(services: Services, model: str) -> PeerSession | None:
         if not isinstance(engine, RealtimeEngine):
             raise NoWorker(f"No worker for the model '{model}' is ready.")
         try:
-            socket = await engine.open()
+            socket = await engine.open(session)
         except SmgError as error:
             last, tried = error, tried | {worker.name}
             if isinstance(error, WorkerError):
@@ -339,6 +339,7 @@ class RelayedSession:
         """A response has begun: one that was asked for, or one that the server makes by itself, which may have to be given up."""
         if self._asked:
             response = self._asked.popleft()
+            admitted = not response.refused
         else:
 
             async def begun() -> None:
@@ -346,7 +347,8 @@ class RelayedSession:
 
             response = self._response(begun, None, id)
             await response.waited.wait()
-        if not response.admitted or self._has_left:
+            admitted = response.admitted
+        if not admitted or self._has_left:
             self._muted.add(id)
             self._cancel(id)
             return
