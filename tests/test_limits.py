@@ -572,7 +572,8 @@ CONSTANTS: dict[str, str] = {
         (f"engines.realtime.live_settings.{name}" for name in ("SOUND_RATE", "_MIDDLE", "_USUAL_SPEED")), FORMAT
     ),
     "engines.realtime.live_settings._MOST_TOOLS": "far more than such a server takes",
-    "engines.realtime.live_translation._BYTES_A_MS": FORMAT,
+    "engines.realtime.live_socket._READ_INLINE": COST,
+    "engines.realtime.live_wire._BYTES_A_MS": FORMAT,
     "engines.realtime.live_translation._HELD_BYTES": FORMAT,
     "apis.realtime.wire.effective.SAMPLE_RATE": FORMAT,
     **dict.fromkeys((f"apis.realtime.wire.hearing.{name}" for name in ("_BYTES_A_MS", "_LEAST", "_RATE")), FORMAT),

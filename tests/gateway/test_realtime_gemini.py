@@ -337,6 +337,8 @@ async def test_instructions_and_tools_change_while_a_session_lives_and_nothing_e
         ("conversation.item.retrieve", {"item_id": "i"}, "type"),
         ("input_audio_buffer.clear", {}, "type"),
         ("input_audio_buffer.append", {"audio": 5}, "audio"),
+        ("input_audio_buffer.append", {"audio": "@@"}, "audio"),
+        ("input_audio_buffer.append", {"audio": "A" * 100_001}, "audio"),
         ("output_audio_buffer.clear", {}, "type"),
         ("something.else", {}, "type"),
     ],

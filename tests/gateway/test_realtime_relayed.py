@@ -345,6 +345,7 @@ async def test_an_error_about_a_response_without_an_id_of_the_client_names_none(
         ('{"event_id": "a"}', "invalid_event"),
         ('{"type": 5}', "invalid_event"),
         ('{"type": "session.update", "session": {"type": "realtime", "model": "other"}}', "invalid_value"),
+        ('{"type": "response.create", "x": ' + "[" * 5000 + "]" * 5000 + "}", "invalid_event"),
         ('{"type": "response.create", "event_id": "' + "x" * 600 + '"}', "invalid_value"),
     ],
 )
@@ -431,9 +432,17 @@ async def test_an_event_of_a_server_that_nobody_knows_is_passed_on_and_the_sessi
         await next_of(socket, "input_audio_buffer.cleared")
 
 
-async def test_what_is_no_event_of_a_server_ends_the_session() -> None:
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "<html>",
+        '{"type": "x", "x": ' + "[" * 5000 + "]" * 5000 + "}",
+        b'{"type": "response.output_text.delta", "more": "\xff"}',
+    ],
+)
+async def test_what_is_no_event_of_a_server_ends_the_session(frame: str | bytes) -> None:
     async def babbles(connection: ServerConnection, peer: Peer) -> None:
-        await connection.send("<html>")
+        await connection.send(frame)
 
     async with speaking(babbles) as peer, passing_to(peer.url) as house, talk(house, LIVE) as socket:
         await send(socket, "input_audio_buffer.clear")

@@ -57,8 +57,8 @@ class LiveItems:
         while len(self._calls) > _CALLS:
             del self._calls[next(iter(self._calls))]
 
-    def take(self, item: Json, previous: Json) -> JsonObject:
-        """The item as its client is told it; it waits for the next response. Raises InvalidRequest."""
+    def take(self, item: Json, previous: Json, size: int) -> JsonObject:
+        """The item of so many bytes as its client is told it; it waits for the next response. Raises InvalidRequest."""
         if not isinstance(item, dict):
             raise InvalidRequest("Missing required parameter: 'item'.", param="item", code="missing_required_parameter")
         if previous is not None and previous != self.last:
@@ -67,7 +67,6 @@ class LiveItems:
                 param="previous_item_id",
                 code="unsupported",
             )
-        size = len(msgspec.json.encode(item))
         if self._size + size > _MOST_BYTES:
             raise InvalidRequest(
                 f"At most {_MOST_BYTES} bytes of items wait for a response.", param="item", code="session_too_large"

@@ -10,13 +10,15 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from smg_core.engines.realtime.connection import PeerSocket
 from smg_core.engines.realtime.live_translation import LiveTranslation
+from smg_core.engines.realtime.live_wire import read_live_event, read_live_message
 from smg_core.errors import EngineFailed, WorkerError, WorkerGone
 
 __all__ = ["LiveSocket"]
+
+_READ_INLINE = 64 * 1024
+"""Bytes up to which a message is read on the event loop."""
 
 
 class LiveSocket:
@@ -46,7 +48,8 @@ class LiveSocket:
     async def send(self, text: bytes) -> None:
         """Send what an event of the client becomes, once the server reads. Raises WorkerGone, and EngineFailed for a server that
         answers no setup."""
-        made = self._translation.sent(text)
+        long = len(text) > _READ_INLINE
+        made = self._translation.sent(await asyncio.to_thread(read_live_event, text) if long else read_live_event(text))
         self._events.extend(made.to_client)
         if made.to_client:
             self._news.set()
@@ -106,12 +109,13 @@ class LiveSocket:
                 raise
             await self._go_on()
             return
-        try:
-            events, is_set_up = self._translation.told(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            events, is_set_up = [data], False  # it is no event either, which ends the session
-        self._events.extend(events)
-        if is_set_up:
+        long = len(data) > _READ_INLINE
+        message = await asyncio.to_thread(read_live_message, data) if long else read_live_message(data)
+        if message is None:
+            self._events.append(data)  # it is no event either, which ends the session
+            return
+        self._events.extend(self._translation.told(message))
+        if message.setup_complete is not None:
             self._ready.set()
         else:
             self._spoken = True

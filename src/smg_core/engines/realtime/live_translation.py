@@ -11,22 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import msgspec
-from msgspec import Struct
 
 from smg_core.engines.realtime.live_items import LiveItems
 from smg_core.engines.realtime.live_response import LiveCall, LiveResponse, LiveUsage, live_event
 from smg_core.engines.realtime.live_settings import changed_settings, first_settings, setup_of, update_of
-from smg_core.errors import InvalidJson, InvalidRequest, SmgError
+from smg_core.engines.realtime.live_wire import LiveContent, LiveEvent, LiveMessage, LiveTranscription
+from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
 
 __all__ = ["LiveTranslation", "Translated"]
 
-_SOUND = "audio/pcm;rate=24000"
-_HELD_BYTES = 15 << 20
-"""Sound that waits for its commit, in base64: as much as one event of the API may bring."""
-_BYTES_A_MS = 64  # of pcm16 at 24 kHz, in base64
+_HELD_BYTES = 16 << 20
+"""Messages of sound that wait for its commit: as much as one event of the API may bring, and what is around it."""
 
 
 @attrs.frozen
@@ -39,66 +37,6 @@ class Translated:
     setup: bytes = b""
 
 
-class _Transcription(Struct):
-    text: str = ""
-    finished: bool = False
-
-
-class _Blob(Struct, rename="camel"):
-    data: str = ""
-    mime_type: str = ""
-
-
-class _Part(Struct, rename="camel"):
-    text: str = ""
-    thought: bool = False
-    inline_data: _Blob | None = None
-
-
-class _Turn(Struct):
-    parts: list[_Part] = []
-
-
-class _Content(Struct, rename="camel"):
-    model_turn: _Turn | None = None
-    turn_complete: bool = False
-    interrupted: bool = False
-    input_transcription: _Transcription | None = None
-    output_transcription: _Transcription | None = None
-    turn_complete_reason: str = ""
-
-
-class _Calls(Struct, rename="camel"):
-    function_calls: list[LiveCall] = []
-
-
-class _Cancelled(Struct):
-    ids: list[str] = []
-
-
-class _Resumption(Struct, rename="camel"):
-    new_handle: str = ""
-    resumable: bool = False
-
-
-class _Activity(Struct, rename="camel"):
-    voice_activity_type: str = ""
-
-
-class _Message(Struct, rename="camel"):
-    """What is read of a message of the server."""
-
-    setup_complete: JsonObject | None = None
-    server_content: _Content | None = None
-    tool_call: _Calls | None = None
-    tool_call_cancellation: _Cancelled | None = None
-    usage_metadata: LiveUsage | None = None
-    session_resumption_update: _Resumption | None = None
-    voice_activity: _Activity | None = None
-
-
-_MESSAGE = msgspec.json.Decoder(_Message)
-_EVENT = msgspec.json.Decoder(dict[str, Json])
 _REFUSED = {
     "conversation.item.retrieve": "items are not kept here, and its server shows none",
     "conversation.item.delete": "its server takes no item back",
@@ -121,13 +59,13 @@ class LiveTranslation:
         self._muted = False  # what the server still says is of a turn that was cancelled
         self._turn_open = False  # the end of a turn that was interrupted is still to come
         self._usage: LiveUsage | None = None  # told after the end of a response
-        self._held: list[str] = []  # sound that is not committed
+        self._held: list[bytes] = []  # sound that is not committed
         self._held_size = 0
         self._heard_ms = self._written_ms = 0  # of sound: all, and that by the end of the last transcription
         self._committed = False  # sound was, and is not answered
         self._speech: str | None = None  # the item of the speech under way
         self._writing: tuple[str, list[str]] | None = None  # the item whose words come in, and they
-        self._routes: Mapping[str, Callable[[JsonObject], Translated]] = {
+        self._routes: Mapping[str, Callable[[LiveEvent], Translated]] = {
             "session.update": self._update,
             "conversation.item.create": self._create,
             "input_audio_buffer.append": self._append,
@@ -157,37 +95,38 @@ class LiveTranslation:
 
     # ------------------------------------------------------------------------------------------------ from the client
 
-    def sent(self, data: bytes) -> Translated:
+    def sent(self, event: LiveEvent) -> Translated:
         """An event of the client."""
-        own: Json = None
         try:
-            event = _read(data)
-            kind, own = str(event.get("type")), event.get("event_id")
-            route = self._routes.get(kind)
+            if event.fault is not None:
+                raise event.fault
+            route = self._routes.get(event.kind)
             if route is None:
-                raise _not_there(kind)
+                raise _not_there(event.kind)
             return route(event)
         except SmgError as error:
             told = msgspec.json.decode(responses_error(error))["error"]
+            own = event.fields.get("event_id")
             about = own if isinstance(own, str) else None
             return Translated(to_client=[self._event("error", error={**told, "event_id": about})])
 
-    def _begun(self, *to_server: JsonObject, to_client: Sequence[bytes] = ()) -> Translated:
+    def _begun(self, *to_server: JsonObject | bytes, to_client: Sequence[bytes] = ()) -> Translated:
         """Messages to a server that has its setup, before them where it has not."""
         setup = b"" if self._began else encode_object({"setup": setup_of(self._settings, self._model_there)})
         self._began = True
-        return Translated([encode_object(each) for each in to_server], to_client, setup)
+        messages = [each if isinstance(each, bytes) else encode_object(each) for each in to_server]
+        return Translated(messages, to_client, setup)
 
-    def _update(self, event: JsonObject) -> Translated:
-        made = changed_settings(self._settings, event.get("session"))
+    def _update(self, event: LiveEvent) -> Translated:
+        made = changed_settings(self._settings, event.fields.get("session"))
         update = update_of(self._settings, made) if self._began else None
         self._settings = made
         told = [self._event("session.updated", session=made)]
         return Translated([] if update is None else [encode_object(update)], told)
 
-    def _create(self, event: JsonObject) -> Translated:
+    def _create(self, event: LiveEvent) -> Translated:
         before = self._items.last
-        item = self._items.take(event.get("item"), event.get("previous_item_id"))
+        item = self._items.take(event.fields.get("item"), event.fields.get("previous_item_id"), event.size)
         return Translated(
             to_client=[
                 self._event("conversation.item.added", previous_item_id=before, item=item),
@@ -208,24 +147,22 @@ class LiveTranslation:
         heard = audio["input"] if isinstance(audio, dict) else {}
         return heard if isinstance(heard, dict) else {}
 
-    def _append(self, event: JsonObject) -> Translated:
-        audio = event.get("audio")
-        if not isinstance(audio, str) or not audio:
-            raise InvalidRequest("Invalid 'audio': expected base64.", param="audio", code="invalid_value")
-        self._heard_ms += len(audio) // _BYTES_A_MS
+    def _append(self, event: LiveEvent) -> Translated:
+        sound = event.sound
+        self._heard_ms += event.sound_ms
         if self._finds_turns:
-            sound = [_sound(each) for each in (*self._held, audio)]
+            waited = [*self._held, sound]
             self._empty()
-            return self._begun(*sound)
-        if self._held_size + len(audio) > _HELD_BYTES:
+            return self._begun(*waited)
+        if self._held_size + len(sound) > _HELD_BYTES:
             raise InvalidRequest(
                 f"At most {_HELD_BYTES} bytes of sound wait for their commit.", param="audio", code="session_too_large"
             )
-        self._held.append(audio)
-        self._held_size += len(audio)
+        self._held.append(sound)
+        self._held_size += len(sound)
         return Translated()
 
-    def _commit(self, event: JsonObject) -> Translated:
+    def _commit(self, event: LiveEvent) -> Translated:
         if self._finds_turns:
             return self._begun({"realtimeInput": {"audioStreamEnd": True}}, to_client=self._turn_ends())
         if not self._held:
@@ -233,12 +170,12 @@ class LiveTranslation:
                 "Error committing input audio buffer: the buffer is empty.", code="input_audio_buffer_commit_empty"
             )
         start: list[JsonObject] = [] if self._committed else [{"realtimeInput": {"activityStart": {}}}]
-        sound = [_sound(each) for each in self._held]
+        sound = list(self._held)
         self._empty()
         self._committed = True
         return self._begun(*start, *sound, to_client=self._joined(self._names("item_")))
 
-    def _clear(self, event: JsonObject) -> Translated:
+    def _clear(self, event: LiveEvent) -> Translated:
         if self._finds_turns:
             raise _not_there("input_audio_buffer.clear", "its server has the sound already")
         self._empty()
@@ -286,7 +223,7 @@ class LiveTranslation:
             self._event("conversation.item.done", previous_item_id=before, item=item),
         ]
 
-    def _wrote(self, told: _Transcription) -> list[bytes]:
+    def _wrote(self, told: LiveTranscription) -> list[bytes]:
         """More of the words of the user."""
         lines = self._turn_begins() if self._finds_turns and self._writing is None else []
         if self._writing is None:
@@ -310,13 +247,13 @@ class LiveTranslation:
 
     # ------------------------------------------------------------------------------------------------------ responses
 
-    def _respond(self, event: JsonObject) -> Translated:
+    def _respond(self, event: LiveEvent) -> Translated:
         if (active := self._response) is not None:
             raise InvalidRequest(
                 f"Conversation already has an active response in progress: {active.id}. Wait until it is finished.",
                 code="conversation_already_has_active_response",
             )
-        metadata = _checked_response(event.get("response"), self._settings["output_modalities"])
+        metadata = _checked_response(event.fields.get("response"), self._settings["output_modalities"])
         turns, answers = self._items.waiting()
         speaks, self._committed = self._committed, False
         messages: list[JsonObject] = []
@@ -342,8 +279,8 @@ class LiveTranslation:
         )
         return response.created()
 
-    def _cancel(self, event: JsonObject) -> Translated:
-        response, named = self._response, event.get("response_id")
+    def _cancel(self, event: LiveEvent) -> Translated:
+        response, named = self._response, event.fields.get("response_id")
         if response is None or named not in (None, response.id):
             raise InvalidRequest("Cancellation failed: no active response found.", code="response_cancel_not_active")
         self._muted = True
@@ -363,10 +300,8 @@ class LiveTranslation:
 
     # ------------------------------------------------------------------------------------------------ from the server
 
-    def told(self, data: bytes) -> tuple[list[bytes], bool]:
-        """The events that a message of the server becomes, and whether it is the answer to a setup. Raises
-        msgspec.DecodeError for what is none."""
-        message = _MESSAGE.decode(data)
+    def told(self, message: LiveMessage) -> list[bytes]:
+        """The events that a message of the server becomes."""
         lines: list[bytes] = []
         resumption = message.session_resumption_update
         if resumption is not None:
@@ -381,7 +316,7 @@ class LiveTranslation:
             lines += self._called(calls.function_calls)
         if (cancelled := message.tool_call_cancellation) is not None:
             self._items.forget(cancelled.ids)
-        return lines, message.setup_complete is not None
+        return lines
 
     def _activity(self, kind: str) -> list[bytes]:
         if kind == "ACTIVITY_START":
@@ -394,7 +329,7 @@ class LiveTranslation:
         else:
             self._usage = usage
 
-    def _content(self, content: _Content) -> list[bytes]:
+    def _content(self, content: LiveContent) -> list[bytes]:
         lines: list[bytes] = []
         if content.input_transcription is not None and self._heard["transcription"] is not None:
             lines += self._wrote(content.input_transcription)
@@ -419,7 +354,7 @@ class LiveTranslation:
         ended = self._end(*(("incomplete", "content_filter") if refused else ("completed",)))
         return [*self._all_written(), *ended]
 
-    def _answered(self, content: _Content) -> list[bytes]:
+    def _answered(self, content: LiveContent) -> list[bytes]:
         """The events of what the model says in a message."""
         lines: list[bytes] = []
         for part in content.model_turn.parts if content.model_turn is not None else ():
@@ -462,18 +397,6 @@ class LiveTranslation:
 
     def _event(self, kind: str, **fields: object) -> bytes:
         return live_event(self._names, kind, **fields)
-
-
-def _read(data: bytes) -> JsonObject:
-    """An event of a client. Raises InvalidJson."""
-    try:
-        return _EVENT.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidJson("An event is a JSON object, and this is no JSON.", code="invalid_event") from None
-
-
-def _sound(audio: str) -> JsonObject:
-    return {"realtimeInput": {"audio": {"mimeType": _SOUND, "data": audio}}}
 
 
 def _not_there(kind: str, why: str = "") -> InvalidRequest:
