@@ -546,6 +546,7 @@ CONSTANTS: dict[str, str] = {
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
     "apis.realtime.keeping._PAGE": PACE,
+    "apis.realtime.relay._BEFORE": "far more than a server says before it answers session.update",
     "apis.realtime.relay._ENDED": FORMAT,
     "apis.realtime.relay._LOST": FORMAT,
     "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",

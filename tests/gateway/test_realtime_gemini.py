@@ -12,6 +12,8 @@ from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.gemini_live import PATH, SOUND, VERTEX_PATH, LiveServer, answers, content, live_server, tell
 from tests.gateway.realtime import in_order, receive, respond, say, send, talk, until
 from tests.gateway.test_realtime_relayed import CALM, LIVE
+from tests.gateway.test_realtime_secrets import secret_of
+from websockets.exceptions import InvalidStatus
 
 from smg_core.engines.connections.credential import CredentialSpec
 from smg_core.engines.settings import EnginesConfig
@@ -363,6 +365,20 @@ async def living() -> AsyncIterator[Any]:
     async with live_server() as server, passing_to(server) as house, talk(house, LIVE) as socket:
         await opened(socket)
         yield server, socket
+
+
+async def test_a_client_secret_whose_settings_gemini_cannot_have_opens_no_session() -> None:
+    async with live_server() as server, passing_to(server) as house:
+        sealed = await secret_of(house, instructions="Sealed.", output_modalities=["text"])
+        async with talk(house, "/v1/realtime", subprotocols=sealed) as socket:
+            await until(socket, "session.updated")
+            await respond(socket)
+        odd = await secret_of(house, tool_choice="required", tools=[ADD])
+        with pytest.raises(InvalidStatus) as refused:
+            async with talk(house, "/v1/realtime", subprotocols=odd):
+                pass
+    assert server.of("setup")[0]["systemInstruction"] == {"parts": [{"text": "Sealed."}]}
+    assert refused.value.response.status_code == 400
 
 
 # ---------------------------------------------------------------------------------------------------------- ends and losses

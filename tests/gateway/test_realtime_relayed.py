@@ -359,18 +359,6 @@ async def test_what_is_no_event_is_not_passed_on(frame: str, code: str) -> None:
     assert [each["type"] for each in peer.heard] == ["response.create"]
 
 
-async def test_the_settings_of_a_client_secret_are_those_that_the_session_begins_with() -> None:
-    async with speaking(answers) as peer, passing_to(peer.url) as house:
-        session = {"type": "realtime", "model": "live", "instructions": "Sealed."}
-        made = await house.http.post("/v1/realtime/client_secrets", json={"session": session})
-        protocols = ["realtime", f"openai-insecure-api-key.{made.json()['value']}"]
-        async with talk(house, "/v1/realtime", subprotocols=protocols) as socket:
-            await next_of(socket, "session.created")
-            await eventually(lambda: peer.heard)
-    assert made.status_code == 200
-    assert peer.heard[0] == {"type": "session.update", "session": {**session, "model": "sim"}}
-
-
 # --------------------------------------------------------------------------------------------------------- ends and losses
 
 
