@@ -1,5 +1,6 @@
 """Client secrets: made by a key, good for sessions of one model with its settings alone, until they expire."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 import openai
 import pytest
 from openai.types.realtime import ClientSecretCreateResponse
-from tests.gateway.conftest import House, over_http
+from tests.gateway.conftest import House, eventually, over_http
 from tests.gateway.realtime import SIMULATOR, in_order, opened, respond, say, talk
+from tests.gateway.test_realtime_relayed import Peer, engine_of, passing_to, speaking, tell
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
@@ -153,3 +156,45 @@ def test_a_secret_expires_and_may_do_no_more_than_its_maker() -> None:
         seal_secret(sealer, maker, "realtime", "other", {}, 100)
     with pytest.raises(PermissionDenied):
         seal_secret(sealer, Caller(grants=Grants(frozenset({"chat"}))), "realtime", "sim", {}, 100)
+
+
+# ------------------------------------------------------------------------------- models whose servers have sessions themselves
+
+
+async def secret_of(house: House, **settings: Any) -> list[str]:
+    """The subprotocols of a client with a secret for these settings."""
+    session = {"type": "realtime", "model": "live", **settings}
+    made = await house.http.post("/v1/realtime/client_secrets", json={"session": session})
+    assert made.status_code == 200, made.text
+    return ["realtime", f"openai-insecure-api-key.{made.json()['value']}"]
+
+
+async def test_the_settings_of_a_client_secret_are_those_that_the_session_begins_with() -> None:
+    async def takes(connection: ServerConnection, peer: Peer) -> None:
+        await tell(connection, "session.updated", session=peer.heard[-1]["session"])
+
+    async with speaking(takes) as peer, passing_to(peer.url) as house:
+        protocols = await secret_of(house, instructions="Sealed.")
+        async with talk(house, "/v1/realtime", subprotocols=protocols) as socket:
+            created = json.loads(await socket.recv())
+            updated = json.loads(await socket.recv())
+    session = {"type": "realtime", "instructions": "Sealed."}
+    assert peer.heard[0] == {"type": "session.update", "session": {**session, "model": "sim"}}
+    assert (created["type"], updated["session"]) == ("session.created", {**session, "model": "live"})
+
+
+async def test_a_session_whose_server_does_not_take_the_settings_of_its_secret_is_not_opened() -> None:
+    async def refuses(connection: ServerConnection, peer: Peer) -> None:
+        await tell(
+            connection, "error", error={"type": "invalid_request_error", "code": "no", "message": "No such voice."}
+        )
+
+    async with speaking(refuses) as peer, passing_to(peer.url) as house:
+        protocols = await secret_of(house, instructions="Say nothing of prices.")
+        with pytest.raises(InvalidStatus) as refused:
+            async with talk(house, "/v1/realtime", subprotocols=protocols):
+                pass
+        await eventually(lambda: not engine_of(house).sessions)
+    assert refused.value.response.status_code == 400
+    assert json.loads(refused.value.response.body)["error"]["param"] == "session"
+    assert b"No such voice" not in refused.value.response.body

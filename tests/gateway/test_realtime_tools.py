@@ -118,6 +118,26 @@ async def test_a_call_that_needs_approval_waits_for_the_users_answer(
     assert ("SUM-5" in prompt(house)) is approve
 
 
+async def test_an_approval_in_the_midst_of_a_response_is_acted_on_by_the_next_one_and_once(
+    house: House, tools: ToolServer
+) -> None:
+    house.engine.say(ADD, Reply("Shall I?"), DONE, DONE)
+    async with talk(house) as socket:
+        await with_tools(socket, ASKING)
+        (question,) = in_order(await respond(socket))[-1]["response"]["output"]
+        item = {"type": "mcp_approval_response", "approval_request_id": question["id"], "approve": True}
+        await send(socket, "response.create")
+        await send(socket, "conversation.item.create", item=item)
+        await until(socket, "response.done")
+        ran_before = list(tools.ran)
+        acted = in_order(await respond(socket))
+        after = in_order(await respond(socket))
+    assert ran_before == []
+    assert tools.ran == ["add 2 3"]
+    assert [each["type"] for each in acted[-1]["response"]["output"]] == ["mcp_call", "message"]
+    assert [each["type"] for each in after[-1]["response"]["output"]] == ["message"]
+
+
 async def test_a_question_that_nobody_asked_cannot_be_answered_nor_one_twice(house: House) -> None:
     house.engine.say(ADD)
     async with talk(house) as socket:

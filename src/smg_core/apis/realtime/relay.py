@@ -33,12 +33,14 @@ from smg_core.apis.realtime.wire.relayed import (
     with_event_id,
     without_event_id,
 )
-from smg_core.engines.realtime.connection import PeerSocket
+from smg_core.engines.openai.answers import one_line
 from smg_core.engines.realtime.engine import RealtimeEngine
+from smg_core.engines.realtime.forms import SessionSocket
 from smg_core.engines.realtime.turn import RelayedTurn
 from smg_core.errors import (
     EngineGarbled,
     EngineRejected,
+    EngineTimeout,
     InternalError,
     InvalidRequest,
     NoWorker,
@@ -62,6 +64,8 @@ from smg_core.workers.worker import Worker
 __all__ = ["PeerSession", "RelayedSession", "open_peer", "relay", "relayed_handler"]
 
 _ENDED, _LOST = 1001, 1011  # why a connection is closed (RFC 6455, 7.4.1)
+_BEFORE = 16
+"""Events of a server before the one that its session has the settings of a client secret."""
 _TRIES = 3
 """Servers that are asked for a session before its client is refused."""
 _RESPONSES = 64
@@ -74,13 +78,13 @@ class PeerSession:
 
     worker: Worker
     engine: RealtimeEngine
-    socket: PeerSocket
+    socket: SessionSocket
     name_there: str
 
 
-async def open_peer(services: Services, model: str) -> PeerSession | None:
-    """A session of `model` at the server with the fewest, or at another one where that cannot be had; None for a model whose
-    engines have no sessions of their own. Raises NoWorker, and what kept the last one from opening it."""
+async def open_peer(services: Services, model: str, session: str) -> PeerSession | None:
+    """A session of `model`, called `session` here, at the server with the fewest, or at another one where that cannot be had;
+    None for a model whose engines have no sessions of their own. Raises NoWorker, and what kept the last one from opening it."""
     tried: frozenset[str] = frozenset()
     last: SmgError | None = None
     registry, clock = services.registry, services.clock
@@ -100,7 +104,7 @@ async def open_peer(services: Services, model: str) -> PeerSession | None:
         if not isinstance(engine, RealtimeEngine):
             raise NoWorker(f"No worker for the model '{model}' is ready.")
         try:
-            socket = await engine.open()
+            socket = await engine.open(session)
         except SmgError as error:
             last, tried = error, tried | {worker.name}
             if isinstance(error, WorkerError):
@@ -199,15 +203,12 @@ class RelayedSession:
         self._sending: set[asyncio.Task[None]] = set()
         self._has_left = False
 
-    async def run(self, begins_with: JsonObject | None) -> None:
-        """Pass frames on, both ways, until one side ends the session."""
+    async def run(self, before: Sequence[bytes]) -> None:
+        """Pass frames on, both ways, until one side ends the session; first those that its server has said `before`."""
         peer = self._peer
         peer.engine.sessions += 1
         try:
-            if begins_with is not None:
-                settings = {**begins_with, **({"model": peer.name_there} if "model" in begins_with else {})}
-                await peer.socket.send(encode_object({"type": "session.update", "session": settings}))
-            telling = asyncio.get_running_loop().create_task(self._tell())
+            telling = asyncio.get_running_loop().create_task(self._tell(before))
             telling.add_done_callback(self._told_all)
             try:
                 await self._sockets.run(self)
@@ -264,12 +265,12 @@ class RelayedSession:
 
     # ------------------------------------------------------------------------------------------------ from the server
 
-    async def _tell(self) -> None:
+    async def _tell(self, before: Sequence[bytes]) -> None:
         """Pass on what the server says, as fast as the client reads."""
-        socket = self._peer.socket
+        socket, waiting = self._peer.socket, deque(before)
         try:
             while True:
-                data = await socket.receive()
+                data = waiting.popleft() if waiting else await socket.receive()
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
@@ -339,6 +340,7 @@ class RelayedSession:
         """A response has begun: one that was asked for, or one that the server makes by itself, which may have to be given up."""
         if self._asked:
             response = self._asked.popleft()
+            admitted = not response.refused
         else:
 
             async def begun() -> None:
@@ -346,7 +348,8 @@ class RelayedSession:
 
             response = self._response(begun, None, id)
             await response.waited.wait()
-        if not response.admitted or self._has_left:
+            admitted = response.admitted
+        if not admitted or self._has_left:
             self._muted.add(id)
             self._cancel(id)
             return
@@ -469,6 +472,7 @@ async def relay(
     """Accept a handshake, and pass its session through, which begins with these settings."""
     settings = services.live.config.realtime
     try:
+        before = [] if begins_with is None else await _begun_with(services, peer, begins_with)
         await socket.accept(subprotocol)
     except BaseException:
         await peer.socket.close()
@@ -477,7 +481,29 @@ async def relay(
     sockets = SocketSession[SentEvent](
         services, socket, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
     )
-    await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox).run(begins_with)
+    await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox).run(before)
+
+
+async def _begun_with(services: Services, peer: PeerSession, settings: JsonObject) -> list[bytes]:
+    """Have a session begin with the settings of its client secret; returns what its server has said by then. A session without
+    them is not what the maker of the secret has allowed. Raises InvalidRequest, and WorkerError."""
+    asked = {**settings, **({"model": peer.name_there} if "model" in settings else {})}
+    told: list[bytes] = []
+    try:
+        async with asyncio.timeout(services.live.config.engines.question_timeout_s):
+            await peer.socket.send(encode_object({"type": "session.update", "session": asked}))
+            while len(told) < _BEFORE:
+                told.append(await peer.socket.receive())
+                event = read_told(told[-1])
+                if event is not None and event.type == "error":
+                    said = one_line(told[-1].decode())
+                    message = "The server of this model does not take the settings of the client secret."
+                    raise InvalidRequest(message, param="session", detail=f"{peer.worker.name}: {said}", said=said)
+                if event is not None and event.type == "session.updated":
+                    return told
+    except TimeoutError:
+        raise EngineTimeout("The engine did not answer in time.", detail="it has not answered session.update") from None
+    raise EngineGarbled("The server of this session has not taken its settings.")
 
 
 def relayed_handler(services: Services) -> Inference[RelayedRequest]:

@@ -66,8 +66,8 @@ class RealtimeSocket:
         kind = self._kind(exchange, secret)
         model = self._model(exchange, secret) if kind == "realtime" else ""
         settings = services.live.config.realtime
-        peer = None if not model else await self._peer_of(model, exchange.caller)
         id = exchange.take_id(services.ids, "sess_")
+        peer = None if not model else await self._peer_of(model, exchange.caller, id)
         exchange.always.append(services.request_ids.header(exchange.name))
         if peer is not None:
             if _store_asked(exchange) or exchange.query.get("conversation"):
@@ -110,9 +110,9 @@ class RealtimeSocket:
             return await open_kept(self._services, exchange.caller, id, settings.items, settings.kept_bytes)
         return await begin_kept(self._services, exchange.caller) if _store_asked(exchange) else None
 
-    async def _peer_of(self, model: str, caller: Caller) -> PeerSession | None:
-        """A session at a server that has those of this model itself; None where there is none such. Raises what kept it from
-        being opened."""
+    async def _peer_of(self, model: str, caller: Caller, id: str) -> PeerSession | None:
+        """The session `id` at a server that has those of this model itself; None where there is none such. Raises what kept it
+        from being opened."""
         services = self._services
         name = services.lookup.served_or_refused(model, caller).name
         if not any(facts.realtime for facts in services.registry.kinds(name)):
@@ -125,7 +125,7 @@ class RealtimeSocket:
                 param="model",
                 code="unsupported_value",
             )
-        return await open_peer(services, name)
+        return await open_peer(services, name, id)
 
     def _secret(self, exchange: WebSocket) -> ClientSecret | None:
         """The client secret that the handshake comes with; None where it is another credential. Its sessions may outlive it.

@@ -13,6 +13,7 @@ VENDOR_URLS: Mapping[str, str] = {
     "openai-responses": "https://api.openai.com/v1",
     "openai-chat": "https://api.openai.com/v1",
     "openai-realtime": "https://api.openai.com/v1",
+    "gemini-live": "https://generativelanguage.googleapis.com",
     "xai": "https://api.x.ai/v1",
     "mistral": "https://api.mistral.ai/v1",
     "deepseek": "https://api.deepseek.com",

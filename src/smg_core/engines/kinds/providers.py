@@ -65,12 +65,19 @@ def provider_kind(
 
 
 def realtime_kind(
-    name: str, key_header: str, *, usual_path: str = "/v1", scope: str = "", check: Callable[[EnginePlace], None]
+    name: str,
+    key_header: str,
+    *,
+    form: str = "OPENAI_REALTIME",
+    usual_path: str = "/v1",
+    scope: str = "",
+    check: Callable[[EnginePlace], None],
 ) -> EngineKind:
-    """The row of servers that speak the Realtime API, below `usual_path` where their URL has no path; `key_header` and `scope` as
-    for `provider_kind`."""
+    """The row of servers that have live sessions, in the `form` of that name, below `usual_path` where their URL has no path;
+    `key_header` and `scope` as for `provider_kind`."""
 
     def opened(place: EnginePlace) -> Engine:
+        from smg_core.engines.realtime import forms
         from smg_core.engines.realtime.engine import RealtimeEngine
 
         signer, headers = signer_of(place, key_header, scope=scope)
@@ -78,6 +85,7 @@ def realtime_kind(
             place.url,
             signer,
             model=place.vendor_model or place.model,
+            form=getattr(forms, form),
             usual_path=usual_path,
             headers=headers,
             tls=place.tls or (place.usual_tls if HttpAddress.parse(place.url).secure else None),
@@ -260,5 +268,7 @@ PROVIDER_KINDS: tuple[EngineKind, ...] = (
     realtime_kind(
         "azure-realtime", "api-key", usual_path="/openai/v1", scope=_AZURE_SCOPE, check=_check_azure_realtime
     ),
+    realtime_kind("gemini-live", "x-goog-api-key", form="GEMINI_LIVE", check=_check),
+    realtime_kind("vertex-live", "x-goog-api-key", form="VERTEX_LIVE", scope=_CLOUD_SCOPE, check=_check_vertex),
 )
 """The built-in kinds of providers."""

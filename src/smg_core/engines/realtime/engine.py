@@ -17,6 +17,7 @@ from smg_core.engines.elsewhere import Elsewhere
 from smg_core.engines.http.address import proxy_for
 from smg_core.engines.http.client import HttpClient
 from smg_core.engines.realtime.connection import PeerRefused, PeerSocket, connect_peer
+from smg_core.engines.realtime.forms import OPENAI_REALTIME, SessionForm, SessionSocket
 from smg_core.engines.realtime.turn import RelayedTurn
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.unasked import Unasked
@@ -35,9 +36,9 @@ _WELL_S = 60.0
 
 
 class RealtimeEngine(Unasked):
-    """Opens sessions of `model` at the server at `url`, as the customer whom `signer` proves. `headers` are sent with every
-    handshake; `tls` is for https, where the system's certificates do not do; `connect_timeout` is in seconds. `sessions` are
-    those of this process that are open now, as whoever holds them says."""
+    """Opens sessions of `model` at the server at `url`, a server of that `form`, as the customer whom `signer` proves. `headers`
+    are sent with every handshake; `tls` is for https, where the system's certificates do not do; `connect_timeout` is in seconds.
+    `sessions` are those of this process that are open now, as whoever holds them says."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class RealtimeEngine(Unasked):
         signer: Signer,
         *,
         model: str,
+        form: SessionForm = OPENAI_REALTIME,
         usual_path: str = "/v1",
         headers: Sequence[tuple[str, str]] = (),
         tls: Tls | None = None,
@@ -56,6 +58,7 @@ class RealtimeEngine(Unasked):
         has_path = url.partition("://")[2].partition("/")[2].strip("/")
         self._api = self.address.api if has_path or self.address.socket else usual_path
         self._signer = signer
+        self._form = form
         self.model = model
         self._limits = limits
         self._tls = tls or Tls()
@@ -63,13 +66,22 @@ class RealtimeEngine(Unasked):
         self.sessions = 0
         self._well_until = 0.0  # by the loop's clock
 
-    async def open(self, intent: str = "") -> PeerSocket:
-        """A session of the model, or one of that `intent`. Raises what kept it from being opened."""
-        path = f"{self._api}/realtime"
-        query = [("intent", intent)] if intent else [("model", self.model)]
+    async def open(self, session: str, intent: str = "") -> SessionSocket:
+        """A session of the model, or one of that `intent`, called `session` here. Raises what kept it from being opened."""
+
+        async def again() -> PeerSocket:
+            return await self._connected(intent)
+
+        socket, seconds = await self._connected(intent), self._limits.question_timeout_s
+        return self._form.session(socket, self._api, self.model, session, again, seconds)
+
+    async def _connected(self, intent: str) -> PeerSocket:
+        """A connection to the server. Raises what kept it from being opened."""
+        path, query = self._form.asked(self._api, self.model, intent)
+        asked = "".join(("?" if not at else "&") + "=".join(each) for at, each in enumerate(query))
         tried = False
         while True:
-            signed = await self._signed("GET", f"{path}?{'&'.join('='.join(each) for each in query)}")
+            signed = await self._signed("GET", f"{path}{asked}")
             secrets = SecretHeaders((*self._http.headers.fields, *signed))
             try:
                 return await connect_peer(
@@ -113,7 +125,7 @@ class RealtimeEngine(Unasked):
                 "The provider serves many models.", detail="name the one to use: the worker's model, or model.name"
             )
         facts = EngineFacts(
-            dialect="openai-realtime",
+            dialect=self._form.dialect,
             takes_ids=False,
             transport="http",
             constraints=frozenset(),

@@ -111,6 +111,8 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
 def read_told(data: bytes) -> ServerEvent | None:
     """A server's event; None for what is none."""
     try:
+        if not data.isascii():
+            data.decode()  # all of it: the decoder looks at no text in what it skips, and the client is sent text
         return _TOLD.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
@@ -226,7 +228,7 @@ def without_event_id(data: bytes) -> bytes:
     """An error that names no event of the client's: that one had no id."""
     whole: JsonObject = msgspec.json.decode(data)
     error = whole.get("error")
-    return encode_object({**whole, "error": {**error, "event_id": None} if isinstance(error, dict) else error})
+    return encode_object({**whole, "error": {**error, "event_id": None}}) if isinstance(error, dict) else data
 
 
 class RelayedRequest(Struct, frozen=True):
