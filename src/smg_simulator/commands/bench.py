@@ -6,7 +6,6 @@ Below: bench.
 
 import argparse
 import asyncio
-import itertools
 import json
 import os
 import sys
@@ -16,8 +15,10 @@ from pathlib import Path
 
 import attrs
 import httpx
+import msgspec
 
 from smg_core.commands.admin import bearer_of
+from smg_core.commands.asked_server import refusal_of, server_url_of
 from smg_core.settings import ConfigError, number_flag
 from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
@@ -32,6 +33,7 @@ _MOST = 10_000_000
 _COUNT, _NUMBER = number_flag(int, 1, _MOST), number_flag(int, 0, _MOST)
 _SECONDS = number_flag(float, 0.0001, 86400)
 _AT_ONCE = number_flag(int, 1, 20_000)
+INTERRUPTED = 130
 BUSY = 0.85
 """The share of a CPU from which on this program itself may be what is measured."""
 
@@ -68,17 +70,29 @@ def bench_flags(parser: argparse.ArgumentParser) -> None:
 def _bench(args: argparse.Namespace) -> int:
     headers = bearer_of(os.environ.get(_KEY, ""), _KEY)
     fields = dict(map(_field, args.field))
+    args.url = server_url_of(args.url, "bench")
+    if args.report is not None and not args.report.parent.is_dir():
+        raise ConfigError(f"--report: there is no folder {args.report.parent}")
     requests, count, users = _load(args)
+    interrupted = False
     try:
         model = args.model or _only_model(args.url, headers)
         target = BenchTarget(args.url, model, headers, args.timeout, fields)
-        shown, before = _Progress(count), time.process_time()
-        outcomes, seconds = asyncio.run(bench_run(target, requests, users=users, most=args.most, come=shown.come))
+        shown, before, begun = _Progress(count), time.process_time(), time.perf_counter()
+        try:
+            outcomes, seconds = asyncio.run(bench_run(target, requests, users=users, most=args.most, come=shown.come))
+        except KeyboardInterrupt:
+            outcomes, seconds, interrupted = shown.outcomes, time.perf_counter() - begun, True
         shown.end()
+    except httpx.HTTPStatusError as error:
+        why = refusal_of(error.response.status_code, "/v1/models", _KEY)
+        print(f"smg-gateway: {args.url} does not say which models it serves: {why}", file=sys.stderr)
+        return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1
-    return _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    status = _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    return INTERRUPTED if interrupted else status
 
 
 def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
@@ -95,7 +109,7 @@ def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], se
             print(f"smg-gateway: {args.report}: {error.strerror}", file=sys.stderr)
             return 1
     if args.json:
-        print(json.dumps({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}))
+        print(msgspec.json.encode({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}).decode())
     else:
         print("\n".join([*said, *bench_lines(figures, objective)]))
     return 0 if figures.failed < figures.requests else 1
@@ -132,7 +146,7 @@ def _described(args: argparse.Namespace) -> str:
 
 def _only_model(url: str, headers: dict[str, str]) -> str:
     """The model of the server. Raises ConfigError where it has none or several, and httpx.HTTPError."""
-    answer = httpx.get(f"{url.rstrip('/')}/v1/models", headers=headers, timeout=30)
+    answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=30)
     answer.raise_for_status()
     try:
         names = [str(each["id"]) for each in answer.json()["data"]]
@@ -156,10 +170,12 @@ class _Progress:
 
     def __init__(self, of: int) -> None:
         self._of, self._terminal = of, sys.stderr.isatty()
-        self._counts, self._failed, self._told = itertools.count(1), 0, 0
+        self._failed, self._told = 0, 0
+        self.outcomes: list[BenchOutcome] = []
 
     def come(self, outcome: BenchOutcome) -> None:
-        count = next(self._counts)
+        self.outcomes.append(outcome)
+        count = len(self.outcomes)
         self._failed += bool(outcome.error)
         percent = 100 * count // self._of
         text = f"{count} of {self._of} requests ({percent} %), {self._failed} failed"
