@@ -18,12 +18,13 @@ import httpx
 import msgspec
 
 from smg_core.commands.admin import bearer_of
-from smg_core.commands.asked_server import refusal_of, server_url_of
+from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import ConfigError, number_flag
 from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
 from smg_simulator.bench.load import BenchRequest, made_requests, requests_of_trace
 from smg_simulator.bench.report import bench_lines, bench_page
+from smg_simulator.commands.asked_model import ModelNotTold, only_model
 from smg_simulator.fleet.formats import read_trace
 
 __all__ = ["bench_flags"]
@@ -76,7 +77,7 @@ def _bench(args: argparse.Namespace) -> int:
     requests, count, users = _load(args)
     interrupted = False
     try:
-        model = args.model or _only_model(args.url, headers)
+        model = args.model or only_model(args.url, headers, _KEY)
         target = BenchTarget(args.url, model, headers, args.timeout, fields)
         shown, before, begun = _Progress(count), time.process_time(), time.perf_counter()
         try:
@@ -84,9 +85,8 @@ def _bench(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             outcomes, seconds, interrupted = shown.outcomes, time.perf_counter() - begun, True
         shown.end()
-    except httpx.HTTPStatusError as error:
-        why = refusal_of(error.response.status_code, "/v1/models", _KEY)
-        print(f"smg-gateway: {args.url} does not say which models it serves: {why}", file=sys.stderr)
+    except ModelNotTold as error:
+        print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
@@ -142,19 +142,6 @@ def _described(args: argparse.Namespace) -> str:
         f"{args.prompt_tokens} words in ({args.shared_tokens} of them shared), at most {args.output_tokens} tokens out"
     )
     return f"{f'{args.rate:g} requests/s' if args.rate else f'{args.users or 8} users'}, {lengths}"
-
-
-def _only_model(url: str, headers: dict[str, str]) -> str:
-    """The model of the server. Raises ConfigError where it has none or several, and httpx.HTTPError."""
-    answer = httpx.get(f"{url}/v1/models", headers=headers, timeout=30)
-    answer.raise_for_status()
-    try:
-        names = [str(each["id"]) for each in answer.json()["data"]]
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"bench: {url} does not say which models it serves: give --model") from None
-    if len(names) != 1:
-        raise ConfigError(f"bench: give --model; there are {', '.join(names) or 'none'}")
-    return names[0]
 
 
 def _field(text: str) -> tuple[str, object]:
