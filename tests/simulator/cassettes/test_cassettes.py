@@ -182,7 +182,12 @@ SECRETS = [f"hidden-{number}-0123456789" for number in range(9)]
 @pytest.mark.parametrize("secret", [None, b"x" * 32])
 async def test_what_bodies_and_answers_name_as_keys_is_in_no_cassette(tmp_path: Path, secret: bytes | None) -> None:
     out, server = tmp_path / "cassette.jsonl", SECRETS[0]
-    tool = {"type": "mcp", "server_label": "x", "require_approval": "never", "authorization": SECRETS[1]}
+    tool: dict[str, Any] = {
+        "type": "mcp",
+        "server_label": "x",
+        "require_approval": "never",
+        "authorization": SECRETS[1],
+    }
     tool |= {
         "server_url": f"https://u:{SECRETS[2]}@host/mcp?token={SECRETS[3]}&page=2",
         "headers": {"X-Own": SECRETS[4]},
