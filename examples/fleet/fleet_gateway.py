@@ -1,6 +1,6 @@
 """A fleet of H100s behind one gateway, assembled from the packages: vLLM and SGLang, mixed and as prefill and decode pools.
 
-    pip install uvicorn mcp-server-time "smg-sdk[vision,mcp,plugins]"
+    pip install -e '.[server,vision,mcp,plugins]' mcp-server-time
     python examples/fleet/fleet_gateway.py --simulated    # here, without a GPU: asks one question of each kind, and ends
     python examples/fleet/fleet_gateway.py                # before the engines that fleet.yaml starts; serves on port 8000
 

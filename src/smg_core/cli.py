@@ -211,10 +211,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | "
-        "audit-log | plugin | health | keys | limits | mesh | usage | workers | models | settings | reload | drain | undrain | "
-        "log-level | top | up | bench | doctor | "
-        "record | replay",
+        metavar="COMMAND",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False, add_help=False))

@@ -268,11 +268,14 @@ def test_a_demo_that_serves_answers_over_a_websocket_and_at_the_admin_door_and_e
 
     model = httpx.get(f"{page}v1/models").json()["data"][0]
     health = httpx.get(f"{admin}/admin/health").json()
+    top = [sys.executable, "-m", "smg_core", "top", "--admin", admin, "--once", "--interval", "0.1"]
+    watched = subprocess.run(top, capture_output=True, text=True, check=False)
     setup = [sys.executable, "-m", "smg_core", "setup", "codex", "--url", page]
     told = subprocess.run(setup, capture_output=True, text=True, check=True).stdout
     demo.send_signal(signal.SIGINT)
     _, log = demo.communicate(timeout=PATIENCE)
 
+    assert (watched.returncode, "sim" in watched.stdout) == (0, True), watched.stderr
     assert any("It stands between programs and the engines" in line for line in shown)
     assert any("a toy without a model, that draws words" in line for line in shown)
     assert model["max_model_len"] == 200_000
@@ -318,6 +321,8 @@ def test_help_has_the_flags_that_people_use_in_sixty_lines(
     assert all(setting.flag in section for setting in describe() if setting.section == "routing")
     assert "--tls-cert" not in section
     assert all(f"  {setting.flag}" in whole for setting in describe())
+    assert "--policy-for POLICY" in section
+    assert "(default: no_worker, overloaded, failed, context)" in " ".join(section.split())
     assert main(["serve", "--help", "rooting"]) == 2
     assert "did you mean routing?" in capsys.readouterr().err
 

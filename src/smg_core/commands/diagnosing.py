@@ -150,7 +150,7 @@ async def _met(reaching: Reaching, spec: WorkerSpec, timeout: float) -> _Met | D
     except TimeoutError:
         return Diagnosis("engines", "FAIL", f"{spec.label}: no answer within {timeout:g} s", start)
     except SmgError as error:
-        said = error.detail or str(error)
+        said = (error.detail or str(error)).removeprefix(f"{spec.url}: ")
         return Diagnosis("engines", "FAIL", f"{spec.label}: {said}", start)
     except (OSError, ValueError, LookupError) as error:
         return Diagnosis("engines", "FAIL", f"{spec.label}: {error}", "correct the worker (docs/workers.md)")

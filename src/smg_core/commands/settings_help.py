@@ -127,7 +127,8 @@ def _section(name: str) -> Iterator[str]:
 
 def _default(setting: Setting) -> str:
     hidden = setting.default is None or setting.default is False or setting.default in {(), ""}
-    return "" if hidden else f" (default: {setting.default})"
+    said = ", ".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
+    return "" if hidden else f" (default: {said})"
 
 
 def _row(setting: Setting, text: str) -> Iterator[str]:
@@ -145,7 +146,8 @@ def _row(setting: Setting, text: str) -> Iterator[str]:
 def _word(setting: Setting) -> str:
     """What stands for a value."""
     word = setting.path.rpartition(".")[2].rpartition("_")[2].upper()
-    return {"integer": "N", "number": "N"}.get(setting.kind, word.removesuffix("S") if setting.repeated else word)
+    one = f"{word.removesuffix('IES')}Y" if word.endswith("IES") else word.removesuffix("S")
+    return {"integer": "N", "number": "N"}.get(setting.kind, one if setting.repeated else word)
 
 
 def _width() -> int:

@@ -18,6 +18,7 @@ import msgspec
 from smg_config_files.changes import ChangeRefused, with_changes
 from smg_config_files.text import TextRefused
 from smg_core.commands.admin import bearer_of
+from smg_core.commands.asked_server import refusal_of, server_url_of
 from smg_core.commands.setup_programs import (
     PROGRAMS,
     ListedModel,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["setup_flags"]
 
 _KEY = "SMG_API_KEY"
-_FOR_KEYS = frozenset({401, 403})  # what a server answers to a request without a good key
 _SWITCHING = 101
 _TIMEOUT = number_flag(float, 0.001, 86400)
 _MOST_BYTES = 8 << 20
@@ -97,7 +97,7 @@ def _asked(args: argparse.Namespace) -> ServedGateway:
     """The gateway as the program is to be told of it. Raises _NoAnswer, and ConfigError for a model that it does not serve."""
     import httpx
 
-    url, headers = args.url.rstrip("/"), bearer_of(os.environ.get(_KEY, ""), _KEY)
+    url, headers = server_url_of(args.url, "--url"), bearer_of(os.environ.get(_KEY, ""), _KEY)
     try:
         with httpx.Client(headers=headers, timeout=args.timeout, follow_redirects=True) as client:
             answer = client.get(f"{url}/v1/models").raise_for_status()
@@ -105,8 +105,8 @@ def _asked(args: argparse.Namespace) -> ServedGateway:
             _check(client, url, args.program)
             sockets = args.program != "codex" or _takes_sockets(client, f"{url}/v1/responses")
     except httpx.HTTPStatusError as error:
-        wants = f"; give its API key in {_KEY}" if error.response.status_code in _FOR_KEYS else ""
-        raise _NoAnswer(f"{url} does not say which models it serves: {error}{wants}") from None
+        why = refusal_of(error.response.status_code, "/v1/models", _KEY)
+        raise _NoAnswer(f"{url} does not say which models it serves: {why}") from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         if isinstance(error, ConfigError):
             raise

@@ -6,13 +6,14 @@ kinds. Below: `hosted` and smg_mcp.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from smg_core.clock import Clock
 from smg_core.errors import ToolServerFailed
-from smg_core.extras import missing
+from smg_core.extras import missing, needs
 from smg_core.history.store.base import Store
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.calls import Takes, ToolCalling, ToolListing
@@ -98,12 +99,15 @@ async def hosted_tools(
         from smg_core.tools.hosted import HostedTools, noted
         from smg_core.tools.offered import PublishedTools
         from smg_mcp.records.errors import McpConfigError, McpError
+        from smg_mcp.records.settings import IN_PROGRAM
 
         _ = smg_mcp.McpTools  # loads what its packages need
     except ModuleNotFoundError as error:
         raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
+        if not all(each.protocol in IN_PROGRAM for each in tools.settings.servers) and find_spec("mcp") is None:
+            raise ConfigError(needs("mcp.config", "mcp"))  # now, and not at the first call of a tool
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
             hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code))

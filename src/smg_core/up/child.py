@@ -15,6 +15,8 @@ __all__ = ["Child"]
 
 LAST_LINES = 20
 """Lines that are kept, for whoever asks why it has ended."""
+STILL_WRITING_S = 1.0
+"""Seconds that an ended program's last lines may take: what it left in a session of its own may hold its output open for good."""
 LONGEST_LINE = 8192
 """Characters of a line; what is longer is cut into several."""
 
@@ -50,15 +52,23 @@ class Child:
 
     async def start(self) -> None:
         """Start it. Raises OSError where there is no such program."""
-        self._process = await asyncio.create_subprocess_exec(
-            *self._words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **self._environment},
-            start_new_session=True,  # Ctrl-C reaches `up` alone, which ends all in order
-        )
-        self._reading = asyncio.create_task(self._read(self._process))
+        # a pipe of our own: asyncio takes a program to run for as long as anything that it left holds asyncio's
+        lines, writing = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=asyncio.subprocess.STDOUT,
+                env={**os.environ, **self._environment},
+                start_new_session=True,  # Ctrl-C reaches `up` alone, which ends all in order
+            )
+        except BaseException:
+            os.close(lines)
+            raise
+        finally:
+            os.close(writing)
+        self._reading = asyncio.create_task(self._read(lines))
 
     async def ended(self) -> int:
         """Return once it has ended, with its status."""
@@ -89,7 +99,9 @@ class Child:
         self._signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))
         await process.wait()
         if reading is not None:
-            await reading
+            await asyncio.wait([reading], timeout=STILL_WRITING_S)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
 
     def _signal(self, number: signal.Signals, whole_group: bool) -> None:
         process = self._process
@@ -109,17 +121,23 @@ class Child:
             else:
                 os.killpg(process.pid, number)
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, pipe: int) -> None:
         """Pass on what it writes, line by line, until its end and that of all that it has started."""
-        left = b""
-        while process.stdout is not None and (chunk := await process.stdout.read(65536)):
-            *lines, left = (left + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-            for line in lines:
-                self._pass_on(line)
-            if len(left) > LONGEST_LINE:
-                self._pass_on(left)
-                left = b""
-        self._pass_on(left)
+        reader, left = asyncio.StreamReader(), b""
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+        )
+        try:
+            while chunk := await reader.read(65536):
+                *lines, left = (left + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+                for line in lines:
+                    self._pass_on(line)
+                if len(left) > LONGEST_LINE:
+                    self._pass_on(left)
+                    left = b""
+        finally:
+            transport.close()
+            self._pass_on(left)
 
     def _pass_on(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()

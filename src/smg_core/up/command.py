@@ -118,18 +118,32 @@ async def _run(plan: "UpPlan", gateway: list[str]) -> int:
     from smg_core.up.supervisor import Supervised
 
     width = max(len(each) for each in (GATEWAY, *(engine.name for engine in plan.engines)))
-    supervised = Supervised(plan, gateway, _shown(width))
+    shown = _Shown(width)
+    supervised = Supervised(plan, gateway, shown.show)
+    shown.lost = supervised.leave
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervised.leave)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # the last: the terminal was closed, and nobody would end the programs
+        if hasattr(signal, name):
+            loop.add_signal_handler(getattr(signal, name), supervised.leave)
     return await supervised.run()
 
 
-def _shown(width: int) -> Callable[[str, str], None]:
-    """What shows a line of a program, with its name before it."""
+class _Shown:
+    """Shows lines of programs, each with a name before it. Where nobody reads them any more, `lost` is called once."""
 
-    def show(name: str, line: str) -> None:
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._open = True
+        self.lost: Callable[[], None] = lambda: None
+
+    def show(self, name: str, line: str) -> None:
+        """Print a line."""
+        if not self._open:
+            return
         text = line if line.isprintable() else "".join(each if each.isprintable() else " " for each in line)
-        print(f"{name:<{width}} | {text}", flush=True)
-
-    return show
+        try:
+            print(f"{name:<{self._width}} | {text}", flush=True)
+        except OSError:  # a pipe without a reader, or a terminal that is gone
+            self._open = False
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is written there at exit
+            self.lost()

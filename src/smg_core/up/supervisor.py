@@ -8,6 +8,7 @@ pause that grows. Above: `command`. Below: `child`, `plan`, fleet.connect.
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -27,10 +28,13 @@ STARTING_S = 0.25
 """Seconds between two looks at a program that is coming up."""
 WATCH_S = 2.0
 """Seconds between two looks at one that serves."""
+SLOW_S = (10.0, 30.0, 60.0)
+"""Seconds after which it is said of a program that it is still coming up; behind the last, each time as many again."""
 PROBE_S = 10.0
 """Seconds that an answer to a look may take."""
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""Seconds before a program is started again: twice as many each time, at most the second."""
+"""Seconds before a program is started again: twice as many each time, at most the second; the first again for one that has served
+for longer than that."""
 GATEWAY_START_S = 120.0
 GATEWAY_EXTRA_S = 10.0
 """Seconds that the gateway has beside `server.drain_s` and `server.notice_s` to end."""
@@ -106,10 +110,11 @@ class Supervised:
             await self._kept[name].healthy.wait()
         pause = PAUSE_S
         while True:
+            began = time.monotonic()
             why = await self._once(kept)
             if not kept.healthy.is_set():
                 raise _NotUp(f"{kept.child.name} {why}\n{kept.child.last_words}".rstrip())
-            if why.startswith("has served"):
+            if time.monotonic() - began > LONGEST_PAUSE_S and why.startswith("has served"):
                 pause = PAUSE_S
             self._say(f"{kept.child.name} {why}; started again in {pause:g} s")
             await asyncio.sleep(pause)
@@ -139,11 +144,15 @@ class Supervised:
 
     async def _until_healthy(self, kept: _Kept, ended: "asyncio.Task[int]", began: float) -> str:
         """Return once it says that it is healthy, or why it will not."""
-        while time.monotonic() - began < kept.start_s:
+        waits = 0
+        while (passed := time.monotonic() - began) < kept.start_s:
             if ended.done():
                 return f"has ended with {ended.result()} before it was ready"
             if await kept.probe():
                 return ""
+            if passed >= _said_after(waits):
+                self._say(f"{kept.child.name} is not ready yet after {passed:.0f} s of at most {kept.start_s:g}")
+                waits = next(times for times in itertools.count(waits) if _said_after(times) > passed)
             await asyncio.wait([ended], timeout=STARTING_S)
         return f"has not come up within {kept.start_s:g} s"
 
@@ -214,6 +223,11 @@ class Supervised:
     def _say(self, line: str) -> None:
         for each in line.split("\n"):
             self._tell("up", each)
+
+
+def _said_after(times: int) -> float:
+    """Seconds after which it is said once more that a program is coming up."""
+    return SLOW_S[times] if times < len(SLOW_S) else SLOW_S[-1] * (times - len(SLOW_S) + 2)
 
 
 class _EngineProbe:

@@ -71,12 +71,22 @@ class _Run:
         async with client.stream("POST", stream, json=body) as answer:
             if answer.status_code != httpx.codes.OK:
                 text = (await answer.aread()).decode(errors="replace")
-                return attrs.evolve(outcome, error=f"{answer.status_code} {text}"[:_LONGEST_ERROR])
+                return attrs.evolve(outcome, error=f"{answer.status_code} {_message(text)}"[:_LONGEST_ERROR])
             async for chunk in answer.aiter_raw():
                 now = self.now()
                 for event in reader.feed(chunk):
                     pieces.take(event.data, now)
         return pieces.outcome(outcome, self.now())
+
+
+def _message(text: str) -> str:
+    """The words of an answer that refuses: its error's message where it has one, else all."""
+    try:
+        found = msgspec.json.decode(text)
+        said = found["error"]["message"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return text
+    return said if isinstance(said, str) else text
 
 
 class _Pieces:

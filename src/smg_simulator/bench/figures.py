@@ -5,7 +5,7 @@ Above: asking, report. Below: nothing.
 """
 
 from collections.abc import Sequence
-from math import ceil, nan
+from math import ceil, isnan, nan
 
 import attrs
 
@@ -57,6 +57,11 @@ class BenchSummary:
     def of(cls, values: Sequence[float]) -> "BenchSummary":
         ordered = sorted(values)
         return cls(*(quantile(ordered, share) for share in (0.5, 0.9, 0.99)))
+
+    def columns(self) -> tuple[str, str, str]:
+        """The three in seconds, a dash where there is none."""
+        p50, p90, p99 = ("-" if isnan(each) else f"{each:.4f}" for each in (self.p50, self.p90, self.p99))
+        return p50, p90, p99
 
 
 @attrs.frozen

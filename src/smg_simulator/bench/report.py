@@ -3,7 +3,7 @@
 Pure. Above: the command. Below: figures.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import isnan, log10
 
@@ -12,7 +12,7 @@ from smg_simulator.bench.figures import BenchFigures, BenchObjective, BenchOutco
 __all__ = ["bench_lines", "bench_page"]
 
 _WIDTH, _HEIGHT, _EDGE = 720, 260, 52
-_SHORTEST, _CURVE, _MOST_DOTS = 1e-4, 200, 4000
+_SHORTEST, _CURVE, _MOST_DOTS, _MOST_ERRORS = 1e-4, 200, 4000, 10
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; background: #fff }
 table { border-collapse: collapse } td, th { padding: .2em .8em; text-align: right; border-bottom: 1px solid #ddd }
@@ -32,8 +32,18 @@ def bench_lines(figures: BenchFigures, objective: BenchObjective) -> list[str]:
         f"goodput {figures.goodput:.1%}, {figures.good_rate:.2f} good answers/s ({wanted})",
         f"{'seconds':<14}{'p50':>10}{'p90':>10}{'p99':>10}",
     ]
-    lines += [f"{name:<14}{each.p50:>10.4f}{each.p90:>10.4f}{each.p99:>10.4f}" for name, each in _rows(figures).items()]
-    return lines + [f"{count} x {error}" for error, count in figures.errors]
+    lines += [
+        f"{name:<14}" + "".join(f"{value:>10}" for value in each.columns()) for name, each in _rows(figures).items()
+    ]
+    return lines + list(_errors(figures))
+
+
+def _errors(figures: BenchFigures) -> Iterator[str]:
+    """The errors that came most often, a line each."""
+    for error, count in figures.errors[:_MOST_ERRORS]:
+        yield f"{count} x {error}"
+    if rest := figures.errors[_MOST_ERRORS:]:
+        yield f"{sum(count for _, count in rest)} x others, of {len(rest)} kinds"
 
 
 def _rows(figures: BenchFigures) -> Mapping[str, BenchSummary]:
@@ -46,7 +56,7 @@ def bench_page(
     """The whole page: `said` are sentences about the load."""
     good = [each for each in outcomes if not each.error]
     rows = "".join(
-        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{value:.4f}</td>" for value in (each.p50, each.p90, each.p99))
+        f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{value}</td>" for value in each.columns())
         for name, each in _rows(figures).items()
     )
     parts = [
@@ -58,7 +68,7 @@ def bench_page(
         _shares("Gaps: the share of them that were at most so long", [gap for each in good for gap in each.gaps]),
         _dots("First token of each answer, by when it was due", [(each.due, each.first) for each in good]),
         _steps("Requests under way", outcomes),
-        *(f"<p>{count} x {escape(error)}</p>" for error, count in figures.errors),
+        *(f"<p>{escape(line)}</p>" for line in _errors(figures)),
     ]
     return "\n".join(parts) + "\n</html>\n"
 

@@ -1,8 +1,9 @@
 """One exchange as a line of a cassette: what was asked, when, and what came of it; never a key.
 
-Headers are kept by a list of those that no secret is in, and of a URL's query those that name no key. Words of prompts can be
-replaced: each word by another of its length, always the same one in one cassette, so that prompts which begin alike still do. The
-secret that chooses them is in no file. Pure. Above: recording, replaying. Below: said.
+Headers are kept by a list of those that no secret is in; what names a key is left out of URLs and bodies, and a client's own
+credential wherever it stands. Words of prompts can be replaced: each word by another of its length, always the same one in one
+cassette, so that prompts which begin alike still do. The secret that chooses them is in no file. Pure. Above: recording,
+replaying. Below: said, secret_names.
 """
 
 import hmac
@@ -10,16 +11,25 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
 from smg_simulator.cassettes.said import AnswerSaid
+from smg_simulator.cassettes.secret_names import without_secrets, without_url_secrets
 
-__all__ = ["CassetteExchange", "kept_headers", "kept_path", "read_cassette", "redacted_body"]
+__all__ = [
+    "CassetteExchange",
+    "credentials_in",
+    "kept_body",
+    "kept_headers",
+    "kept_path",
+    "read_cassette",
+    "redacted_body",
+]
 
 KEPT_HEADERS = frozenset({"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"})
-_KEYS = frozenset({"key", "api_key", "api-key", "apikey", "access_token", "token", "sig", "signature"})
+_CREDENTIALS = frozenset({"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"})
+_SHORTEST_CREDENTIAL = 12
 _PROMPT_FIELDS = frozenset(
     {"content", "text", "prompt", "input", "instructions", "system", "query", "arguments", "output"}
 )
@@ -52,14 +62,35 @@ def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def kept_path(path: str, query: str) -> str:
     """A path with what of its query names no key."""
-    kept = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name.lower() not in _KEYS]
-    return f"{path}?{urlencode(kept)}" if kept else path
+    return without_url_secrets(f"{path}?{query}") if query else path
+
+
+def credentials_in(headers: Iterable[tuple[str, str]]) -> list[str]:
+    """The credentials that a client sends of itself, the longest first."""
+    found = {
+        part
+        for name, value in headers
+        if name.lower() in _CREDENTIALS
+        for part in re.split(r"[\s=;,]+", value)
+        if len(part) >= _SHORTEST_CREDENTIAL
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def kept_body(text: str) -> str:
+    """A body without what its fields name as keys; one that has none stays as it is, to the byte."""
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    kept = without_secrets(found)
+    return text if kept == found else msgspec.json.encode(kept).decode()
 
 
 def redacted_body(body: bytes, secret: bytes) -> str:
     """A body of JSON with other words in the place of those of people and models. What is no JSON is left out whole."""
     try:
-        found = msgspec.json.decode(body)
+        found = without_secrets(msgspec.json.decode(body))
     except msgspec.DecodeError:
         return ""
     return msgspec.json.encode(_redacted(found, secret, words=False)).decode()
@@ -89,11 +120,19 @@ def _other(word: str, secret: bytes) -> str:
 
 
 def read_cassette(lines: Iterable[str]) -> Iterator[CassetteExchange]:
-    """The exchanges of a cassette. Raises ValueError, which names the line."""
+    """The exchanges of a cassette. A last line without its end, as a recorder leaves that was killed, is none. Raises ValueError,
+    which names the line."""
     decoder = msgspec.json.Decoder(CassetteExchange)
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield decoder.decode(line)
+                found = decoder.decode(line)
             except msgspec.DecodeError as error:
+                if number > 1 and not line.endswith("\n"):
+                    return
                 raise ValueError(f"line {number}: {error}") from None
+            if not (found.path.startswith("/") and found.method.isalpha()):  # a whole URL would be asked with the key
+                raise ValueError(
+                    f"line {number}: {found.method[:20]} {found.path[:60]} is no request of a recorded server"
+                )
+            yield found

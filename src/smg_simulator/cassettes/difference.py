@@ -76,6 +76,5 @@ def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
         "whole, after": [pair.after.seconds for pair in pairs if pair.after.times],
     }
     for name, some in times.items():
-        row = BenchSummary.of(some)
-        lines.append(f"{name:<26}{row.p50:>10.4f}{row.p90:>10.4f}{row.p99:>10.4f}")
+        lines.append(f"{name:<26}" + "".join(f"{each:>10}" for each in BenchSummary.of(some).columns()))
     return lines, different

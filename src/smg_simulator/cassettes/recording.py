@@ -7,14 +7,21 @@ at the server too, and such an exchange is not kept. WebSockets are not passed o
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import httpx
 import msgspec
 
-from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers, kept_path, redacted_body
+from smg_simulator.cassettes.cassette import (
+    CassetteExchange,
+    credentials_in,
+    kept_body,
+    kept_headers,
+    kept_path,
+    redacted_body,
+)
 from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
 __all__ = ["CassetteRecorder"]
@@ -38,14 +45,15 @@ class CassetteRecorder:
         self._url, self._out, self._left, self._secret, self._tell = url.rstrip("/"), out, most, secret, tell
         self._began = time.perf_counter()
         self._writing = asyncio.Lock()
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
         self._client: httpx.AsyncClient | None = None
+        self._told_bytes = False
         self.kept = 0
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """A context in which it records. Raises OSError where the file cannot be written; one that is there stays as it is."""
-        file = self._out.open("x")
+        file = self._out.open("xb")
         self._out.chmod(0o600)
         timeout = httpx.Timeout(None, connect=30)
         async with httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None)) as client:
@@ -81,7 +89,7 @@ class CassetteRecorder:
             await _plain(send, 502, f"{self._url} cannot be asked: {error}".encode())
             return
         if whole is not None:
-            await self._keep(made, body, answer.headers.get("content-type", ""), whole)
+            await self._keep(made, body, credentials_in(headers), answer.headers.get("content-type", ""), whole)
 
     async def _passed_on(
         self, answer: httpx.Response, made: CassetteExchange, receive: _Receive, send: _Send
@@ -106,25 +114,50 @@ class CassetteRecorder:
             await asyncio.gather(left, return_exceptions=True)
         return b"".join(pieces) if sum(map(len, pieces)) <= MOST_BODY else None
 
-    async def _keep(self, made: CassetteExchange, body: bytes, content_type: str, whole: bytes) -> None:
-        said = await asyncio.to_thread(what_was_said, made.path, made.status, content_type, whole)
-        if self._secret is None:
-            made.body, made.said = body.decode(errors="replace"), said
-        else:
-            made.body = await asyncio.to_thread(redacted_body, body, self._secret)
-            made.said, made.redacted = said.without_words(), True
-        line = msgspec.json.encode(made).decode() + "\n"
+    async def _keep(
+        self, made: CassetteExchange, body: bytes, credentials: Sequence[str], content_type: str, whole: bytes
+    ) -> None:
+        line = await asyncio.to_thread(self._line, made, body, credentials, content_type, whole)
+        if line is None:
+            if not self._told_bytes:
+                self._tell("bodies that are no text, as of files, are passed on and not recorded")
+            self._told_bytes = True
+            return
         async with self._writing:
             if len(line) > self._left:
                 if self._left:
                     self._tell("the cassette is full: what comes now is passed on and not recorded")
                 self._left = 0
                 return
+            try:
+                await asyncio.to_thread(self._write, line)
+            except OSError as error:
+                self._tell(f"{self._out}: {error.strerror}: what comes now is passed on and not recorded")
+                self._left = 0
+                return
             self._left -= len(line)
-            await asyncio.to_thread(self._write, line)
             self.kept += 1
 
-    def _write(self, line: str) -> None:
+    def _line(
+        self, made: CassetteExchange, body: bytes, credentials: Sequence[str], content_type: str, whole: bytes
+    ) -> bytes | None:
+        """The line of an exchange, None where the request's body is no text: sent again, it would be another."""
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            return None
+        said = what_was_said(made.path, made.status, content_type, whole)
+        if self._secret is None:
+            made.body, made.said = kept_body(text), said
+        else:
+            made.body = redacted_body(body, self._secret)
+            made.said, made.redacted = said.without_words(), True
+        line = msgspec.json.encode(made).decode()
+        for each in credentials:  # a server may repeat in an error what it was told
+            line = line.replace(msgspec.json.encode(each).decode()[1:-1], "(left out)")
+        return f"{line}\n".encode()
+
+    def _write(self, line: bytes) -> None:
         if self._file is not None:
             self._file.write(line)
             self._file.flush()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 import msgspec
 
-from smg_simulator.cassettes.cassette import CassetteExchange
+from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers
 from smg_simulator.cassettes.difference import ReplayedExchange
 from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
@@ -50,7 +50,8 @@ async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str
     began = time.perf_counter()
     after = CassetteExchange(before.at, before.method, before.path, "", 0, AnswerSaid())
     pieces: list[bytes] = []
-    headers, body = {**before.headers, "accept-encoding": "identity"}, _body(before.body, model)
+    headers = {**kept_headers(before.headers.items()), "accept-encoding": "identity"}
+    body = _body(before.body, model)
     try:
         async with client.stream(before.method, before.path, headers=headers, content=body) as answer:
             after.status = answer.status_code

@@ -1,7 +1,7 @@
 """What an answer says, in whatever API: its text, reasoning and calls, how it ended, and its tokens.
 
-Chat Completions, Responses and Messages are read, streamed and whole; of any other API the text is the whole body. Pure. Above:
-recording, replaying. Below: smg_core.sse.
+Chat Completions, Responses, Messages and generateContent are read, streamed and whole; of any other API the text is the whole
+body, without what is another one in every answer. Pure. Above: recording, replaying. Below: secret_names, smg_core.sse.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,11 +11,15 @@ import msgspec
 
 from smg_core.errors import EngineGarbled
 from smg_core.sse import SseReader
+from smg_simulator.cassettes.secret_names import without_secrets
 
 __all__ = ["AnswerSaid", "what_was_said"]
 
 _MOST = 1 << 20  # characters of a text that are kept
 _Json = Mapping[str, Any]
+_EACH_ANOTHER = frozenset({"id", "created", "created_at", "completed_at", "expires_at", "request_id", "responseId"})
+_EPHEMERAL = "/client_secrets"
+"""The end of the path of an API whose answers are keys."""
 
 
 class AnswerSaid(msgspec.Struct, omit_defaults=True):
@@ -50,18 +54,38 @@ def what_was_said(path: str, status: int, content_type: str, body: bytes) -> Ans
     read = next((each for suffix, each in _READERS.items() if path.partition("?")[0].endswith(suffix)), None)
     try:
         if read is None:
-            said = AnswerSaid(text=body[:_MOST].decode(errors="replace"))
+            said = AnswerSaid(text=_other(path, body)[:_MOST])
         elif content_type.startswith("text/event-stream"):
             said = AnswerSaid()
             for event in _events(body):
                 read(said, event)
         else:
-            said = AnswerSaid()
-            read(said, _object(msgspec.json.decode(body)))
+            said, found = AnswerSaid(), msgspec.json.decode(body)
+            for piece in found if isinstance(found, list) else [found]:
+                read(said, _object(piece))
     except (msgspec.DecodeError, EngineGarbled, KeyError, TypeError, IndexError, AttributeError) as error:
         return AnswerSaid(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
     said.characters = len(said.text)
     return said
+
+
+def _other(path: str, body: bytes) -> str:
+    """The body of an answer of an API that is not read."""
+    try:
+        found = without_secrets(msgspec.json.decode(body))
+    except msgspec.DecodeError:
+        return body[:_MOST].decode(errors="replace")
+    if isinstance(found, dict) and path.partition("?")[0].endswith(_EPHEMERAL):
+        found.pop("value", None)
+    return msgspec.json.encode(_lasting(found)).decode()
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_lasting(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _lasting(each) for name, each in value.items() if name not in _EACH_ANOTHER}
+    return value
 
 
 def _events(body: bytes) -> Iterator[_Json]:
@@ -148,8 +172,28 @@ def _delta(said: AnswerSaid, delta: _Json) -> None:
         said.calls[-1] = (name, arguments + delta["partial_json"])
 
 
+def _gemini(said: AnswerSaid, piece: _Json) -> None:
+    """A piece of generateContent, whose first candidate counts."""
+    if piece.get("error"):
+        said.error = str(piece["error"])[:_MOST]
+    usage = piece.get("usageMetadata") or {}
+    said.prompt_tokens = usage.get("promptTokenCount", said.prompt_tokens)
+    said.output_tokens = usage.get("candidatesTokenCount", said.output_tokens)
+    for candidate in (piece.get("candidates") or ())[:1]:
+        said.finish = candidate.get("finishReason") or said.finish
+        for part in _object(candidate.get("content")).get("parts") or ():
+            if part.get("thought"):
+                said.reasoning += part.get("text") or ""
+            elif call := part.get("functionCall"):
+                said.calls.append((call["name"], msgspec.json.encode(call.get("args") or {}).decode()))
+            else:
+                said.text += part.get("text") or ""
+
+
 _READERS: Mapping[str, Callable[[AnswerSaid, _Json], None]] = {
     "/completions": _chat,
     "/responses": _responses,
     "/messages": _messages,
+    ":generateContent": _gemini,
+    ":streamGenerateContent": _gemini,
 }

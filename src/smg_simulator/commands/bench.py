@@ -6,7 +6,6 @@ Below: bench.
 
 import argparse
 import asyncio
-import itertools
 import json
 import os
 import sys
@@ -16,13 +15,16 @@ from pathlib import Path
 
 import attrs
 import httpx
+import msgspec
 
 from smg_core.commands.admin import bearer_of
+from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import ConfigError, number_flag
 from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
 from smg_simulator.bench.load import BenchRequest, made_requests, requests_of_trace
 from smg_simulator.bench.report import bench_lines, bench_page
+from smg_simulator.commands.asked_model import ModelNotTold, only_model
 from smg_simulator.fleet.formats import read_trace
 
 __all__ = ["bench_flags"]
@@ -32,6 +34,7 @@ _MOST = 10_000_000
 _COUNT, _NUMBER = number_flag(int, 1, _MOST), number_flag(int, 0, _MOST)
 _SECONDS = number_flag(float, 0.0001, 86400)
 _AT_ONCE = number_flag(int, 1, 20_000)
+INTERRUPTED = 130
 BUSY = 0.85
 """The share of a CPU from which on this program itself may be what is measured."""
 
@@ -68,17 +71,28 @@ def bench_flags(parser: argparse.ArgumentParser) -> None:
 def _bench(args: argparse.Namespace) -> int:
     headers = bearer_of(os.environ.get(_KEY, ""), _KEY)
     fields = dict(map(_field, args.field))
+    args.url = server_url_of(args.url, "bench")
+    if args.report is not None and not args.report.parent.is_dir():
+        raise ConfigError(f"--report: there is no folder {args.report.parent}")
     requests, count, users = _load(args)
+    interrupted = False
     try:
-        model = args.model or _only_model(args.url, headers)
+        model = args.model or only_model(args.url, headers, _KEY)
         target = BenchTarget(args.url, model, headers, args.timeout, fields)
-        shown, before = _Progress(count), time.process_time()
-        outcomes, seconds = asyncio.run(bench_run(target, requests, users=users, most=args.most, come=shown.come))
+        shown, before, begun = _Progress(count), time.process_time(), time.perf_counter()
+        try:
+            outcomes, seconds = asyncio.run(bench_run(target, requests, users=users, most=args.most, come=shown.come))
+        except KeyboardInterrupt:
+            outcomes, seconds, interrupted = shown.outcomes, time.perf_counter() - begun, True
         shown.end()
+    except ModelNotTold as error:
+        print(f"smg-gateway: {error}", file=sys.stderr)
+        return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1
-    return _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    status = _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    return INTERRUPTED if interrupted else status
 
 
 def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
@@ -95,7 +109,7 @@ def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], se
             print(f"smg-gateway: {args.report}: {error.strerror}", file=sys.stderr)
             return 1
     if args.json:
-        print(json.dumps({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}))
+        print(msgspec.json.encode({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}).decode())
     else:
         print("\n".join([*said, *bench_lines(figures, objective)]))
     return 0 if figures.failed < figures.requests else 1
@@ -130,19 +144,6 @@ def _described(args: argparse.Namespace) -> str:
     return f"{f'{args.rate:g} requests/s' if args.rate else f'{args.users or 8} users'}, {lengths}"
 
 
-def _only_model(url: str, headers: dict[str, str]) -> str:
-    """The model of the server. Raises ConfigError where it has none or several, and httpx.HTTPError."""
-    answer = httpx.get(f"{url.rstrip('/')}/v1/models", headers=headers, timeout=30)
-    answer.raise_for_status()
-    try:
-        names = [str(each["id"]) for each in answer.json()["data"]]
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"bench: {url} does not say which models it serves: give --model") from None
-    if len(names) != 1:
-        raise ConfigError(f"bench: give --model; there are {', '.join(names) or 'none'}")
-    return names[0]
-
-
 def _field(text: str) -> tuple[str, object]:
     name, _, value = text.partition("=")
     try:
@@ -156,10 +157,12 @@ class _Progress:
 
     def __init__(self, of: int) -> None:
         self._of, self._terminal = of, sys.stderr.isatty()
-        self._counts, self._failed, self._told = itertools.count(1), 0, 0
+        self._failed, self._told = 0, 0
+        self.outcomes: list[BenchOutcome] = []
 
     def come(self, outcome: BenchOutcome) -> None:
-        count = next(self._counts)
+        self.outcomes.append(outcome)
+        count = len(self.outcomes)
         self._failed += bool(outcome.error)
         percent = 100 * count // self._of
         text = f"{count} of {self._of} requests ({percent} %), {self._failed} failed"

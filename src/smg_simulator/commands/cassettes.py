@@ -8,12 +8,12 @@ import argparse
 import asyncio
 import os
 import secrets
+import socket
 import sys
 from pathlib import Path
 
-import httpx
-
 from smg_core.commands.admin import bearer_of
+from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import ConfigError, number_flag, port_of
 from smg_simulator.cassettes.cassette import CassetteExchange, read_cassette
 from smg_simulator.cassettes.difference import ReplayedExchange, replay_lines
@@ -53,41 +53,48 @@ def replay_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: %(default)s)")
 
 
+def _tell(text: str) -> None:
+    print(f"smg-gateway: {text}", file=sys.stderr, flush=True)
+
+
 def _record(args: argparse.Namespace) -> int:
+    url, port = server_url_of(args.url, "record"), port_of(args.listen, "--listen")
+    host = args.listen.rpartition(":")[0].strip("[]")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        _tell(f"cannot listen on {args.listen}: {error.strerror or error}")
+        return 1
+    with listener:
+        try:
+            return asyncio.run(_recorded(args, url, listener))
+        except OSError as error:
+            _tell(f"{args.out}: {error.strerror or error}")
+            return 1
+
+
+async def _recorded(args: argparse.Namespace, url: str, listener: socket.socket) -> int:
+    """Record until the signal to end."""
     import uvicorn
 
     from smg_simulator.cassettes.recording import CassetteRecorder
 
-    port = port_of(args.listen, "--listen")
-    host = args.listen.rpartition(":")[0].strip("[]")
-    if not args.url.startswith(("http://", "https://")):
-        raise ConfigError(f"record: {args.url[:60]}: expected http://HOST:PORT")
-
-    def tell(text: str) -> None:
-        print(f"smg-gateway: {text}", file=sys.stderr, flush=True)
-
-    async def recorded() -> int:
-        secret = secrets.token_bytes(32) if args.redact_prompts else None
-        recorder = CassetteRecorder(args.url, args.out, most=args.most << 20, secret=secret, tell=tell)
-        config = uvicorn.Config(recorder, host=host, port=port, lifespan="off", ws="none", log_level="warning")
-        server = uvicorn.Server(config)
-        async with recorder.opened():
-            tell(f"recording http://{args.listen} -> {args.url} into {args.out}; Ctrl-C ends it")
-            await server.serve()
-        tell(f"{recorder.kept} exchanges are in {args.out}")
-        return 0 if server.started else 1
-
-    try:
-        return asyncio.run(recorded())
-    except OSError as error:
-        tell(f"{args.out}: {error.strerror or error}")
-        return 1
+    secret = secrets.token_bytes(32) if args.redact_prompts else None
+    recorder = CassetteRecorder(url, args.out, most=args.most << 20, secret=secret, tell=_tell)
+    server = uvicorn.Server(uvicorn.Config(recorder, lifespan="off", ws="none", log_level="warning"))
+    place = "{}:{}".format(*listener.getsockname()[:2])
+    async with recorder.opened():
+        _tell(f"recording http://{place} -> {url} into {args.out}; Ctrl-C ends it")
+        await server.serve(sockets=[listener])
+    _tell(f"{recorder.kept} exchanges are in {args.out}")
+    return 0 if server.started else 1
 
 
 def _replay(args: argparse.Namespace) -> int:
     from smg_simulator.cassettes.replaying import replayed
 
-    headers = bearer_of(os.environ.get(_KEY, ""), _KEY)
+    url, headers = server_url_of(args.url, "replay"), bearer_of(os.environ.get(_KEY, ""), _KEY)
     exchanges = _read(args.file, args.requests)
     done = 0
 
@@ -97,21 +104,18 @@ def _replay(args: argparse.Namespace) -> int:
         if done * 5 // len(exchanges) > (done - 1) * 5 // len(exchanges):
             print(f"{done} of {len(exchanges)} requests", file=sys.stderr, flush=True)
 
-    try:
-        pairs = asyncio.run(
-            replayed(
-                exchanges,
-                args.url,
-                headers=headers,
-                model=args.model,
-                faster=args.faster,
-                most=args.most,
-                timeout=args.timeout,
-                come=come,
-            )
+    pairs = asyncio.run(
+        replayed(
+            exchanges,
+            url,
+            headers=headers,
+            model=args.model,
+            faster=args.faster,
+            most=args.most,
+            timeout=args.timeout,
+            come=come,
         )
-    except httpx.InvalidURL as error:
-        raise ConfigError(f"replay: {args.url[:60]}: {error}") from None
+    )
     lines, different = replay_lines(pairs)
     print("\n".join(lines))
     return 1 if different else 0
@@ -120,7 +124,7 @@ def _replay(args: argparse.Namespace) -> int:
 def _read(file: Path, most: int) -> list[CassetteExchange]:
     """The first exchanges of a cassette. Raises ConfigError."""
     try:
-        with file.open() as lines:
+        with file.open(encoding="utf-8") as lines:
             found = [each for each, _ in zip(read_cassette(lines), range(most), strict=False)]
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: {getattr(error, 'strerror', None) or error}") from None

@@ -9,7 +9,9 @@ import sys
 import httpx
 
 from smg_core.commands.admin import bearer_of
+from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import number_flag
+from smg_simulator.commands.asked_model import ModelNotTold, only_model
 from smg_simulator.conform.asking import look_at
 from smg_simulator.conform.probes import APIS
 
@@ -22,7 +24,7 @@ def conform_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway conform`."""
     parser.set_defaults(run=_conform)
     parser.add_argument("url", metavar="URL", help="where the server listens, such as http://localhost:8000")
-    parser.add_argument("--model", required=True, help="the model to ask")
+    parser.add_argument("--model", default="", help="the model to ask (default: the only one)")
     text = "an API to look at, may be repeated (default: those that the server has)"
     parser.add_argument("--api", action="append", choices=APIS, default=[], help=text)
     parser.add_argument("--key", default="", help="API key, sent as a bearer token")
@@ -36,9 +38,13 @@ def conform_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _conform(args: argparse.Namespace) -> int:
-    bearer_of(args.key, "--key")
+    url, headers = server_url_of(args.url, "conform"), bearer_of(args.key, "--key")
     try:
-        report = look_at(args.url, args.model, apis=args.api, key=args.key, timeout=args.timeout)
+        model = args.model or only_model(url, headers, "--key")
+        report = look_at(url, model, apis=args.api, key=args.key, timeout=args.timeout)
+    except ModelNotTold as error:
+        print(f"smg-gateway: {error}", file=sys.stderr)
+        return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1

@@ -19,7 +19,7 @@ from smg_core.admin.settings import AdminConfig
 from smg_core.config.config import Config
 from smg_core.history.settings import HistoryConfig
 from smg_core.http.settings import ServerConfig
-from smg_core.observability.settings import ObservabilityConfig
+from smg_core.observability.settings import MetricsConfig, ObservabilityConfig
 from smg_core.processes.serve import serve
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.listeners import Listeners
@@ -70,9 +70,10 @@ def demo_flags(parser: argparse.ArgumentParser) -> None:
 
 def _demo(args: argparse.Namespace) -> int:
     port = args.port if args.port is not None else _LATER_PORT if args.serve else 0
-    engine = SimulatedEngine(_toy())
+    toy = _toy()
+    engine = SimulatedEngine(toy)
     with in_thread(engine):
-        show = _Show(args.prompt, args.serve, engine.target)
+        show = _Show(args.prompt, args.serve, engine.target, toy.model)
         status = serve(_settings(engine.target, port, keep=args.serve), opened=show.begin)
     return status or show.status
 
@@ -90,6 +91,7 @@ def _settings(engine: str, port: int, *, keep: bool) -> Config:
         server=ServerConfig(port=port, access_log=keep, wait_for_workers_s=_PATIENCE_S),
         workers=WorkersConfig(urls=(engine,)),
         admin=AdminConfig(port=0 if keep else None),
+        metrics=MetricsConfig(admin=keep),
         history=HistoryConfig(url="memory:"),
         sealing=SealingConfig(keys=(secrets.token_hex(32),)),
         observability=ObservabilityConfig(log_level="info" if keep else "warning"),
@@ -103,6 +105,7 @@ class _Show:
     prompt: str
     keep: bool
     engine: str
+    model: str
     status: int = 0
 
     def begin(self, listeners: Listeners) -> None:
@@ -116,11 +119,10 @@ class _Show:
     def _ask(self, base: str, admin: str) -> None:
         try:
             with httpx.Client(base_url=base, timeout=_PATIENCE_S, trust_env=False) as client:
-                model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
                 print(f"engine   {self.engine}: a toy without a model, that draws words; it speaks real gRPC")
                 print(f"gateway  {base}\n\n> {self.prompt}\n", flush=True)
-                _stream(client, model, self.prompt)
-            self._say_what_next(base, model, admin)
+                _stream(client, self.model, self.prompt)
+            self._say_what_next(base, self.model, admin)
         except httpx.HTTPError as error:
             self.status = 1
             print(f"smg-gateway: the demo was not answered: {error}", file=sys.stderr)

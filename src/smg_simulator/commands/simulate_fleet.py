@@ -37,7 +37,8 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway simulate-fleet`."""
     trace = parser.add_argument_group("the trace")
     kinds = ", ".join(GENERATORS)
-    trace.add_argument("--trace", required=True, help=f"a file of Mooncake, Azure or BurstGPT, or one of: {kinds}")
+    text = f"a file of Mooncake, Azure or BurstGPT, or one of: {kinds} (default: %(default)s)"
+    trace.add_argument("--trace", default="chat", help=text)
     trace.add_argument("--requests", type=_COUNT, default=10_000, help="how many at most (default: %(default)s)")
     trace.add_argument(
         "--rate", type=_FACTOR, default=20.0, help="of a generated trace: requests a second (default: %(default)s)"

@@ -1,114 +1,20 @@
 """`smg-gateway up`: real engines of the simulator and a real gateway, as processes: started, watched, and ended."""
 
-import json
 import os
-import re
 import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from queue import Queue
-from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
 import yaml
+from tests.core.up.running_up import QUESTION, ROOT, free_port, is_alive, pid_in, script, simulator, up
 from tests.shared import PATIENCE
 
-ROOT = Path(__file__).parents[3]
-QUESTION = {"model": "sim", "messages": [{"role": "user", "content": "Hello."}], "max_tokens": 3}
-
-
-class Running:
-    """A running `up`, whose lines are read as they come."""
-
-    def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
-        self.process, self.port = process, port
-        self.lines: list[str] = []
-        self._new: Queue[str] = Queue()
-        self._reader = Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._new.put(line.rstrip())
-        self.process.stdout.close()
-
-    def until(self, words: str) -> str:
-        """The next line with these words."""
-        ends = time.monotonic() + PATIENCE
-        while True:
-            line = self._new.get(timeout=max(0.1, ends - time.monotonic()))
-            self.lines.append(line)
-            if re.search(words, line):
-                return line
-
-    def leaves(self) -> int:
-        status = self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        while not self._new.empty():
-            self.lines.append(self._new.get())
-        return status
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
-
-
-@contextmanager
-def up(folder: Path, *engines: dict[str, Any], port: int | None = None, **sections: Any) -> Iterator[Running]:
-    """`up` of these engines, simulated where the gateway has further `sections`."""
-    port = port or free_port()
-    file = folder / "fleet.json"
-    gateway = {"server": {"port": port, "drain_s": 5}, "history": {"url": "memory:"}, **sections}
-    file.write_text(json.dumps({"engines": engines, "gateway": gateway}))
-    command = [sys.executable, "-m", "smg_core", "up", str(file), *(["--simulated"] if sections else [])]
-    environment = {**os.environ, "FLEET_PYTHON": sys.executable}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    running = Running(process, port)
-    try:
-        yield running
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def simulator(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "command": "simulator", "model": "sim", **fields}
-
-
-def script(name: str, text: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "command": ["{python}", "-c", text], "model": "sim", **fields}
-
-
-def pid_in(line: str) -> int:
-    found = re.search(r"process (\d+)", line)
-    assert found is not None, line
-    return int(found[1])
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+from smg_core.up import supervisor
+from smg_core.up.plan import up_plan_of
 
 
 @pytest.mark.full
@@ -226,3 +132,59 @@ def test_the_fleet_of_the_example_runs_from_its_file_with_simulated_engines(tmp_
 
     assert [each.status_code for each in answers] == [200, 200, 200], [each.text for each in answers]
     assert stranger.status_code == 401
+
+
+@pytest.mark.full
+def test_an_engine_that_dies_is_seen_and_left_although_a_process_of_another_session_holds_its_output(
+    tmp_path: Path,
+) -> None:
+    words = "setsid sleep 600 & echo left $!; exec {python} -m smg_core simulate --listen 127.0.0.1:{port} --model sim"
+    with up(tmp_path, {"name": "engine", "command": ["sh", "-c", words], "model": "sim"}) as running:
+        first = pid_in(running.until("up .* engine starts"))
+        left = [int(running.until("engine .* left").split()[-1])]
+        running.until("up .* gateway is ready after")
+        os.kill(first, signal.SIGKILL)
+        running.until("up .* engine has served, and ended with -9; started again")
+        left.append(int(running.until("engine .* left").split()[-1]))
+        running.until("up .* engine is ready after")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.leaves() == 0
+
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not any("was killed" in line or "Traceback" in line for line in running.lines)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lost", ["reader", "terminal"])
+def test_where_nobody_reads_any_more_or_the_terminal_is_closed_all_end(tmp_path: Path, lost: str) -> None:
+    with up(tmp_path, simulator("engine")) as running:
+        pid = pid_in(running.until("up .* engine starts"))
+        running.until("up .* gateway starts")
+        if lost == "terminal":
+            running.process.send_signal(signal.SIGHUP)
+        else:
+            running.stops_reading()
+        assert running.process.wait(PATIENCE) == 0
+
+    assert not is_alive(pid)
+
+
+@pytest.mark.full  # a program
+@pytest.mark.anyio
+async def test_a_program_that_takes_long_to_come_up_is_told_of_more_seldom_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "SLOW_S", (0.1, 0.2, 0.4))
+    silent = script("silent", "import time; time.sleep(3600)", start_s=2.5)
+    written = {"engines": [silent], "gateway": {"server": {"port": free_port()}}}
+    plan = up_plan_of(written, free_port=free_port, python=sys.executable)
+    lines: list[str] = []
+
+    status = await supervisor.Supervised(plan, [sys.executable, "-c", ""], lambda _, line: lines.append(line)).run()
+
+    told = [line for line in lines if "is not ready yet after" in line]
+    assert status == 1
+    assert "silent has not come up within 2.5 s" in lines
+    assert 1 <= len(told) <= 7
+    assert told[0].endswith(" s of at most 2.5")

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.conftest import over_http
 
+from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
+from smg_core.config import Config
 from smg_simulator import SimulatorConfig, Timing
 from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, quantile, summary
 from smg_simulator.bench.load import made_requests, prompt_words, requests_of_trace
-from smg_simulator.bench.report import bench_page
+from smg_simulator.bench.report import bench_lines, bench_page
 from smg_simulator.fleet.trace import FleetRequest, FleetTrace
 
 GOOD = BenchObjective(first=1.0, gap=0.05)
@@ -117,13 +119,38 @@ async def test_refusals_and_broken_streams_are_failures_with_their_reason() -> N
         refused, _ = await bench_run(gone, requests, users=2, most=2, come=lambda _: None)
     lost, _ = await bench_run(gone, requests, users=2, most=2, come=lambda _: None)
 
-    assert all(each.error.startswith("404 ") for each in refused)
+    assert all(each.error.startswith("404 The model 'no-such-model'") for each in refused)
     assert all(each.error for each in lost)
+
+
+def test_errors_of_many_kinds_are_bounded_and_figures_without_an_answer_are_dashes() -> None:
+    outcomes = [BenchOutcome(0.0, 0.0, error=f"refused {number}") for number in range(50)]
+
+    lines = bench_lines(summary(outcomes, 1.0, GOOD), GOOD)
+
+    assert lines[3].split() == ["first", "token", "-", "-", "-"]
+    assert len(lines) == 7 + 11
+    assert lines[-1] == "40 x others, of 40 kinds"
+
+
+@pytest.mark.anyio
+async def test_a_server_that_asks_for_a_key_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    import asyncio
+
+    config = Config(auth=AuthConfig(keys=("a-key-0123456789abcdef tenant=acme",)))
+    async with over_http(config=config) as house:
+        status = await asyncio.to_thread(main, ["bench", f"{house.url}/v1"])
+
+    told = capsys.readouterr().err
+    assert status == 1
+    assert told.count("\n") == 1
+    assert told.endswith("it answers 401 Unauthorized to /v1/models; give its API key in SMG_API_KEY\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--report", "/no/such/folder/x.html"], "--report: there is no folder /no/such/folder"),
         (["--users", "0"], "is no whole number from 1"),
         (["--users", "2", "--rate", "3"], "not allowed with argument"),
         (["--trace", "/no/such/file"], "--trace: /no/such/file: No such file or directory"),

@@ -20,7 +20,7 @@ from tests.shared import PATIENCE
 from smg_core.cli import main
 from smg_core.config import Config, ModelConfig
 from smg_simulator import Reply, Rule, SimulatorConfig
-from smg_simulator.cassettes.cassette import CassetteExchange, kept_path, read_cassette, redacted_body
+from smg_simulator.cassettes.cassette import CassetteExchange, kept_body, kept_path, read_cassette, redacted_body
 from smg_simulator.cassettes.difference import ReplayedExchange, answer_differences, replay_lines
 from smg_simulator.cassettes.recording import CassetteRecorder
 from smg_simulator.cassettes.said import AnswerSaid, what_was_said
@@ -161,6 +161,130 @@ def test_a_file_that_is_no_cassette_is_refused_with_its_line(
 
     assert main(["replay", str(file), "http://127.0.0.1:9"]) == 2
     assert "there is no exchange in it" if not text else "line 1: " in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_and_leaves_no_cassette(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new.jsonl"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["record", "http://127.0.0.1:9", str(out), "--listen", place]) == 1
+
+    assert f"cannot listen on {place}: " in capsys.readouterr().err
+    assert not out.exists()
+
+
+SECRETS = [f"hidden-{number}-0123456789" for number in range(9)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("secret", [None, b"x" * 32])
+async def test_what_bodies_and_answers_name_as_keys_is_in_no_cassette(tmp_path: Path, secret: bytes | None) -> None:
+    out, server = tmp_path / "cassette.jsonl", SECRETS[0]
+    tool: dict[str, Any] = {
+        "type": "mcp",
+        "server_label": "x",
+        "require_approval": "never",
+        "authorization": SECRETS[1],
+    }
+    tool |= {
+        "server_url": f"https://u:{SECRETS[2]}@host/mcp?token={SECRETS[3]}&page=2",
+        "headers": {"X-Own": SECRETS[4]},
+    }
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/responses", {"model": "sim", "input": "hi", "tools": [tool], "max_output_tokens": 3}),
+        ("/v1/messages", {**QUESTION, "mcp_servers": [{"type": "url", "authorization_token": SECRETS[5], "url": "x"}]}),
+        (f"/v1beta/models/sim:generateContent?key={SECRETS[6]}", {"contents": [{"parts": [{"text": "hi"}]}]}),
+        ("/v1/chat/completions", {**QUESTION, "model": SECRETS[7]}),  # repeated in the error
+        ("/v1/realtime/client_secrets", {"session": {"type": "realtime", "model": "sim"}}),
+    ]
+    async with (
+        over_http(SimulatorConfig()) as house,
+        recording(house.url, out, secret=secret) as url,
+        httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client,
+    ):
+        headers = {"authorization": f"Bearer {SECRETS[7]}", "cookie": f"session={server}; other={SECRETS[8]}"}
+        answers = [await client.post(path, json=body, headers=headers) for path, body in bodies]
+
+    kept = out.read_text()
+    assert SECRETS[7] in answers[3].text
+    assert answers[4].json()["value"].startswith("ek_")
+    assert [each for each in [*SECRETS, "ek_"] if each in kept] == []
+    assert len(kept.splitlines()) == len(bodies)
+    if secret is None:
+        told = json.loads(json.loads(kept.splitlines()[0])["body"])["tools"][0]
+        assert told["server_url"] == "https://host/mcp?page=2"
+
+
+def test_a_schema_that_has_a_password_stays_and_a_body_without_keys_is_kept_to_the_byte() -> None:
+    schema = '{"tools": [{"properties": {"password": {"type":"string"}}}],  "x": "token"}'
+
+    assert kept_body(schema) == schema
+    assert kept_body("no json") == "no json"
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+    )
+)
+def test_no_text_under_the_name_of_a_key_is_kept_wherever_it_stands(value: Any) -> None:
+    body = json.dumps([value, {"deep": [{"x-API-key": "hidden!", "a": value}]}, {"client_secret": "hidden!"}])
+
+    kept = kept_body(body)
+
+    assert "hidden!" not in kept
+    assert json.loads(kept)[1]["deep"][0]["x-API-key"] == ""
+
+
+@pytest.mark.anyio
+async def test_generate_content_and_other_apis_are_answered_alike_when_they_are_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, contents = tmp_path / "cassette.jsonl", {"contents": [{"parts": [{"text": "hi"}]}]}
+    async with over_http(SimulatorConfig()) as house:
+        async with recording(house.url, out) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
+            for path in (":generateContent", ":streamGenerateContent", ":streamGenerateContent?alt=sse"):
+                (await client.post(f"/v1beta/models/sim{path}", json=contents)).raise_for_status()
+            (await client.get("/v1/models")).raise_for_status()
+            file = {"file": ("x.bin", b"\xff\x00")}
+            (await client.post("/v1/files", files=file, data={"purpose": "user_data"})).raise_for_status()
+        exchanges = list(read_cassette(out.read_text().splitlines(keepends=True)))
+        status = await asyncio.to_thread(main, ["replay", str(out), f"{house.url}/v1/", "--faster", "1000"])
+
+    told = capsys.readouterr().out
+    assert [bool(each.said.finish and each.said.output_tokens) for each in exchanges] == [True] * 3 + [False]
+    assert len({each.said.text for each in exchanges[:3]}) == 1
+    assert told.count("bodies that are no text") == 1
+    assert (status, "4 requests, 0 answered differently" in told) == (0, True), told
+
+
+def test_a_cassette_whose_last_line_is_cut_has_the_others_and_one_that_is_cut_within_is_refused() -> None:
+    whole = [
+        json.dumps({"at": 0.0, "method": "POST", "path": "/v1/x", "body": "", "status": 200, "said": {}}) + "\n"
+    ] * 2
+    cut = whole[0][:40]
+
+    assert len(list(read_cassette([*whole, cut]))) == 2
+    for lines in ([whole[0], cut + "\n", whole[1]], [cut]):
+        with pytest.raises(ValueError, match=r"line \d"):
+            list(read_cassette(lines))
+
+
+@pytest.mark.parametrize("path", ["http://elsewhere/v1/x", "", "v1/x"])
+def test_a_cassette_does_not_choose_the_server_that_gets_the_key(path: str) -> None:
+    line = json.dumps({"at": 0.0, "method": "POST", "path": path, "body": "", "status": 200, "said": {}})
+
+    with pytest.raises(ValueError, match="line 1: POST"):
+        list(read_cassette([line]))
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x:99999", "http://x/?key=1"])
+def test_what_is_no_url_of_a_server_is_refused(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["record", url, str(tmp_path / "x")], ["replay", str(tmp_path / "x"), url], ["bench", url]):
+        assert main(command) == 2
+        assert f"{command[0]}: {url}: expected http://HOST:PORT" in capsys.readouterr().err
 
 
 def test_keys_in_a_query_are_left_out() -> None:

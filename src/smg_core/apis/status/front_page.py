@@ -7,7 +7,7 @@ __all__ = ["front_page"]
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;color:#222;background:#fff}"
-    "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}"
+    "pre{background:#f4f4f4;padding:1rem;white-space:pre-wrap;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#262626}a{color:#8ab4f8}}"
 )
 NAMED = 50  # models that the page names
@@ -21,7 +21,8 @@ def front_page(models: Sequence[str], *, ready: bool, trial: str) -> bytes:
     body = (
         f"<h1>SMG gateway</h1><p>{state}</p>"
         + (f"<h2>Models</h2><ul>{listed}</ul>{more}<h2>Try it</h2><pre>{escape(trial)}</pre>" if models else "")
-        + "<p><a href='v1/models'>/v1/models</a> &middot; <a href='health'>/health</a></p>"
+        + "<p><a href='docs'>every route</a> &middot; <a href='v1/models'>/v1/models</a> &middot; "
+        "<a href='health'>/health</a></p>"
     )
     meta = "<meta charset=utf-8><meta name=viewport content='width=device-width'>"
     head = f"{meta}<title>SMG gateway</title><style>{STYLE}</style>"
