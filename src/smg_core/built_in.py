@@ -1,5 +1,4 @@
-"""The APIs' own tools that run here, as a request asks for them: a search of the web, a page of it, a search of files,
-code.
+"""The APIs' own tools that run here, as a request asks for them: searches of the web and of files, pages, code, pictures.
 
 Pure. Above: the decoders, which make them; pipeline.tools and tools, which run them. Below: request.
 """
@@ -43,9 +42,11 @@ class BuiltIn(Struct, frozen=True):
     conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
     score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the stores. Of
     code: the `container` ("": one of the response's own), the `files` that it begins with; `keeps`: files that the code makes
-    are kept as files of the client."""
+    are kept as files of the client. Of pictures: the `model` ("": the operator's), the words for it in `picture`, how many
+    earlier states are told (`partial`), whether they are new or changed (`action`), `pictures` of the conversation in base64,
+    and a `mask`."""
 
-    kind: Literal["web_search", "web_fetch", "file_search", "code"]
+    kind: Literal["web_search", "web_fetch", "file_search", "code", "image"]
     uses: int | None = None
     results: int | None = None
     allowed: tuple[str, ...] = ()
@@ -63,6 +64,12 @@ class BuiltIn(Struct, frozen=True):
     container: str = ""
     files: tuple[str, ...] = ()
     keeps: bool = False
+    model: str = ""
+    picture: Mapping[str, Json] | None = None
+    partial: int = 0
+    action: Literal["generate", "edit", "auto"] = "auto"
+    pictures: tuple[str, ...] = ()
+    mask: str = ""
 
 
 def built_in_tool(config: BuiltIn) -> HostedTool:

@@ -41,6 +41,8 @@ BY_THE_SAME_ROAD = {
     "compact": "responses",
     "realtime": "chat",
     "speech": "chat",
+    "images": "chat",
+    "image_edits": "chat",
     "transcriptions": "chat",
     "translations": "chat",
     "moderations": "POOLED",

@@ -37,6 +37,7 @@ from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.tools.built_ins import BuiltIns, CallServer
 from smg_core.tools.code_calls import CodeCalls
 from smg_core.tools.file_search import FileSearches
+from smg_core.tools.pictures import PictureMaker
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
@@ -83,7 +84,7 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 class HostedTools:
     """The `ToolService` of one gateway. `marks` are headers that every server is sent; `files` searches vector stores,
-    `code` runs code."""
+    `code` runs code, `pictures` asks served models for some."""
 
     def __init__(
         self,
@@ -94,9 +95,10 @@ class HostedTools:
         marks: Mapping[str, str] | None = None,
         files: FileSearches = _NO_FILES,
         code: CodeCalls = _NO_CODE,
+        pictures: PictureMaker | None = None,
     ) -> None:
         self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code)
+        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code, pictures)
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -138,7 +140,8 @@ class HostedTools:
     ) -> ToolAnswer:
         if call.server.built_in is not None:
             ask = self._asking(call, caller, headers, request_id)
-            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask, request_id)
+            asked = call.server.built_in
+            return await self.built_ins.call(call, asked, arguments, caller, ask, request_id, progress)
 
         def told(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}

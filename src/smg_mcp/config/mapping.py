@@ -94,6 +94,11 @@ def _check_here(server: McpServer, place: str) -> None:
         raise McpConfigError(f"{place}.functions: is of use for the protocol python only")
     if server.web is not None and server.protocol != "web":
         raise McpConfigError(f"{place}.web: is of use for the protocol web only")
+    if (server.model is not None) is not (server.protocol == "model"):
+        what = "needs a model" if server.model is None else "is of no use"
+        raise McpConfigError(f"{place}.model: the protocol {server.protocol} {what}")
+    if server.protocol == "model" and server.builtin_type is not None:
+        raise McpConfigError(f"{place}.builtin_type: the protocol model is image_generation by itself")
     if server.web is not None and server.web.search is not None:
         _check_search(server.web.search, f"{place}.web.search")
 

@@ -23,7 +23,8 @@ __all__ = ["DescribedModel", "ProviderCall", "WireFormat"]
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
     is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
-    `accept` is the type that the answer is asked for in. `pass_on` has the decoder tell the answer in the provider's words too,
+    `accept` is the type that the answer is asked for in, `content_type` that of the body; `raw`: the decoder is given all of the
+    answer as it comes, whatever it is. `pass_on` has the decoder tell the answer in the provider's words too,
     with the name of the model that it is called with; `api` is the API of these words, "" where they are not told."""
 
     path: str
@@ -32,6 +33,8 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = "text/event-stream"
+    content_type: str = "application/json"
+    raw: bool = False
     api: str = ""
     pass_on: Callable[[str], None] | None = None
 

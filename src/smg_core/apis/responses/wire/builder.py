@@ -45,6 +45,7 @@ from smg_core.apis.responses.wire.parts import (
     summary_part,
     transformation_object,
 )
+from smg_core.apis.responses.wire.pictures import state_of_picture
 from smg_core.apis.responses.wire.summaries import COMPACTION, summary_of
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
@@ -404,7 +405,9 @@ class ResponseBuilder:
         """How far a call is: the event for one that runs, with what its server tells."""
         if self._open is not None and self._kind == "mcp_call" and event.phase == "progress":
             self._event("response.mcp_call.in_progress", **self._at(**progress_of(event)))
-        elif self._open is not None and event.phase in ("searching", "interpreting"):
+        elif self._open is not None and event.phase == "partial_image":
+            self._event(f"response.{self._kind}.partial_image", **self._at(**state_of_picture(event)))
+        elif self._open is not None and event.phase in ("searching", "interpreting", "generating"):
             self._event(f"response.{self._kind}.{event.phase}", **self._at())
 
     def hosted_end(self, event: HostedEnd) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, NoReturn
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.apis.responses.wire import types as wire
 from smg_core.apis.responses.wire.built_in import BUILT_IN, read_built_in
@@ -77,6 +78,16 @@ class ReadTools(Struct, frozen=True):
     def built_in(self) -> frozenset[str]:
         """The kinds of built-in tools that run here."""
         return frozenset([str(server.config["label"]) for server in self.servers if _is_built_in(server)])
+
+    def with_pictures(self, found: tuple[str, ...]) -> "ReadTools":
+        """The tools, of which that for pictures may change those that were `found` in the conversation."""
+        servers = [
+            replace(server, config={**server.config, "built_in": {**built_in, "pictures": found}})
+            if isinstance(built_in := server.config.get("built_in"), dict) and built_in["kind"] == "image"
+            else server
+            for server in self.servers
+        ]
+        return replace(self, servers=tuple(servers))
 
     @property
     def all(self) -> tuple[Tool, ...]:

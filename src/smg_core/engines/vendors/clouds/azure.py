@@ -35,10 +35,13 @@ class AzureResponsesFormat:
     @property
     def facts(self) -> EngineFacts:
         """What can be asked of it."""
-        return attrs.evolve(self._responses.facts, dialect="azure-responses")
+        pictures = bool(self.usual_path)
+        return attrs.evolve(self._responses.facts, dialect="azure-responses", pictures=pictures)
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig) -> ProviderCall:
-        """A generation."""
+        """A generation; pictures lie where they do at OpenAI, below Azure's newer address."""
+        if request.imaging is not None:
+            return self._responses.ask(request, model, limits)
         return replace(self._responses.ask(request, model, limits), path=self._path)
 
     def count(self, request: GenerationRequest, model: str) -> None:
