@@ -110,7 +110,13 @@ FORMS = {
     "/v1/images/edits",
 }
 REFUSED = (
-    *("/v1/audio/speech", "/v1/images/", "/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"),
+    *(
+        "/v1/audio/speech",
+        "/v1/images/",
+        "/v1/realtime/calls",
+        "/v1/realtime/sessions",
+        "/v1/realtime/transcription_sessions",
+    ),
     "/v1/realtime/translations/client_secrets",
     "/v1/containers",
 )

@@ -383,6 +383,7 @@ class Assembly:
             stores=None if _why_no_stores(config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
             pictures=lambda: PicturesAsked(services),
+            paid=lambda *call: None if services.live.accounting is None else services.live.accounting.paid(*call),
         )
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:

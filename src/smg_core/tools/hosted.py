@@ -8,7 +8,7 @@ Below: smg_mcp; the history.
 import asyncio
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import smg_mcp
 from smg_core.clock import Clock
@@ -54,9 +54,12 @@ from smg_mcp.records.base import (
 )
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpDenied, McpError, McpForbidden, McpUnknownTool
 
-__all__ = ["HostedTools", "noted"]
+__all__ = ["HostedTools", "OnToolPaid", "noted"]
 
 log = logging.getLogger("smg.tools")
+
+OnToolPaid = Callable[[Caller, str, str, float], None]
+"""Told of each call that costs something: whose it was, the server, its tool, and how many dollars."""
 
 _DECODED_HERE = 64 * 1024
 """Characters of pictures and recordings, in base64, that are decoded on the event loop."""
@@ -96,8 +99,9 @@ class HostedTools:
         files: FileSearches = _NO_FILES,
         code: CodeCalls = _NO_CODE,
         pictures: PictureMaker | None = None,
+        paid: OnToolPaid | None = None,
     ) -> None:
-        self._tools, self._marks = tools, marks or {}
+        self._tools, self._marks, self._paid = tools, marks or {}, paid
         self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code, pictures)
         self._settings = settings
         self._history = history
@@ -155,6 +159,8 @@ class HostedTools:
             outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
         except McpError as error:
             raise _refused(error, call.server) from error
+        if call.server.url is None:
+            await self._pay(caller, request, call.server.label, call.name, outcome)
         if sum(len(part.data) for part in outcome.content if isinstance(part, ToolImage | ToolAudio)) <= _DECODED_HERE:
             return _answer(outcome)
         return await asyncio.to_thread(_answer, outcome)
@@ -165,11 +171,24 @@ class HostedTools:
         async def ask(server: str, tool: str, arguments: JsonObject) -> ToolOutcome:
             named = ToolServer(server, at=call.server.at)
             try:
-                return await self._of(named, caller, headers, request_id).call(tool, arguments)
+                request = self._of(named, caller, headers, request_id)
+                outcome = await request.call(f"{server}.{tool}", arguments)  # it may be offered by another name
             except McpError as error:
                 raise _refused(error, named) from error
+            await self._pay(caller, request, server, f"{server}.{tool}", outcome)
+            return outcome
 
         return ask
+
+    async def _pay(
+        self, caller: Caller, request: "smg_mcp.RequestTools", server: str, name: str, outcome: ToolOutcome
+    ) -> None:
+        """Take down what a call costs that gave a result; `name` may be one that the operator gave the tool."""
+        if self._paid is not None and not outcome.is_error:
+            tool = (await request.catalogue()).found(name)
+            own = name if tool is None else tool.tool
+            if dollars := self._tools.price(server, own):
+                self._paid(caller, server, own, dollars)
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)

@@ -25,6 +25,7 @@ from smg_core.tools.hops import hops_header
 if TYPE_CHECKING:
     from smg_core.retrieval.searching import StoreSearch
     from smg_core.tools.code_runs import CodeRuns
+    from smg_core.tools.hosted import OnToolPaid
     from smg_core.tools.offered import PublishedTools
     from smg_core.tools.pictures import PictureMaker
     from smg_mcp.functions.signature import PythonTool
@@ -83,11 +84,12 @@ async def hosted_tools(
     stores: "StoreSearch | None" = None,
     code: "CodeRuns | None" = None,
     pictures: "Callable[[], PictureMaker] | None" = None,
+    paid: "OnToolPaid | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
     servers; `stores` searches vector stores, and `code` runs code in containers, where there are any; `pictures` makes what asks
-    served models for pictures. Raises ConfigError where
+    served models for pictures, `paid` is told what calls cost. Raises ConfigError where
     the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that
     is required cannot be reached."""
     files = FileSearches(stores)
@@ -110,7 +112,7 @@ async def hosted_tools(
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
             painting = None if pictures is None else pictures()
-            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting)
+            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting, paid)
             yield OpenTools(
                 _performers(hosted, clock, settings, takes),
                 PublishedTools(tools),

@@ -52,13 +52,14 @@ class ArgumentMapping(_Record, frozen=True, kw_only=True):
 
 
 class ToolSettings(_Record, frozen=True, kw_only=True):
-    """What is different for one tool of a server."""
+    """What is different for one tool of a server. `price` is what a call costs that gave a result, in dollars."""
 
     alias: _Name | None = None
     description: str | None = None
     hidden: bool = False
     idempotent: bool | None = None
     timeout_s: _Seconds | None = None
+    price: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.0
     arg_mapping: ArgumentMapping = ArgumentMapping()
 
 

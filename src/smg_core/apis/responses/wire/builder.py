@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.client_tools import CLIENT_ITEMS, client_call, client_commands
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.mcp import (
     CLOSES,
@@ -113,6 +114,7 @@ class ResponseBuilder:
         self.error: SmgError | None = None
         self._open: JsonObject | None = None
         self._kind = ""  # of the open item
+        self._client = ""  # the type of the tool whose call is open, where it is a built-in one of the client's
         self._texts: list[str] = []
         self._logprobs: list[JsonObject] = []
         self._pending: JsonObject | None = None
@@ -349,6 +351,10 @@ class ResponseBuilder:
         if tool.kind == "tool_search":
             self._add("tool_search_call", "tsc_", call_id=event.id, execution="client", arguments={})
             return
+        if (own := CLIENT_ITEMS.get(tool.kind)) is not None:
+            self._add(own.type, own.prefix, call_id=event.id, **client_call(tool.kind, ""))
+            self._client = tool.kind
+            return
         named: JsonObject = {"call_id": event.id, "name": tool.name}
         if tool.namespace is not None:
             named["namespace"] = tool.namespace
@@ -361,7 +367,7 @@ class ResponseBuilder:
     def call_delta(self, event: ToolCallDelta) -> None:
         if not event.arguments or self._open is None:
             return
-        if self._kind == "tool_search_call":
+        if self._kind == "tool_search_call" or self._client:
             self._texts.append(event.arguments)
         elif self._kind == "custom_tool_call":
             self._delta("response.custom_tool_call_input.delta", event.arguments, self._prefix)
@@ -374,7 +380,15 @@ class ResponseBuilder:
 
     def _close_call(self, item: JsonObject) -> None:
         text = "".join(self._texts)
-        if self._kind == "tool_search_call":
+        if self._client:
+            item |= client_call(self._client, text)
+            self._client = ""
+            for order, command in enumerate(client_commands(item)):
+                where = {"output_index": len(self.items), "command_index": order}
+                self._event("response.shell_call_command.added", **where, command="")
+                self._event("response.shell_call_command.delta", **where, delta=command)
+                self._event("response.shell_call_command.done", **where, command=command)
+        elif self._kind == "tool_search_call":
             item["arguments"] = object_of(text)
         elif self._kind == "custom_tool_call":
             self._event("response.custom_tool_call_input.done", **self._at(input=text))

@@ -27,6 +27,7 @@ __all__ = [
     "FileRanking",
     "FileSearchTool",
     "closed_call",
+    "earlier_container",
     "opened_call",
     "read_built_in",
     "read_file_search",
@@ -127,6 +128,12 @@ def _code(tool: CodeTool, at: str) -> BuiltIn:
         place = f"{at}.container.memory_limit"
         raise UnsupportedParameter(f"Unsupported parameter: '{place}': leave it out.", param=place)
     return BuiltIn("code", files=tuple(dict.fromkeys(container.file_ids or ())))
+
+
+def earlier_container(items: Sequence[JsonObject]) -> str:
+    """The container in which code of the conversation has run last; "" for none."""
+    found = (item.get("container_id") for item in reversed(items) if item.get("type") == "code_interpreter_call")
+    return next((each for each in found if isinstance(each, str) and each.startswith("cntr_")), "")
 
 
 def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from smg_core.apis.responses.wire.items import read_items
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.paths import responses_field
-from smg_core.apis.responses.wire.pictures import pictures_in
 from smg_core.apis.responses.wire.stored_items import with_ids
 from smg_core.apis.responses.wire.summaries import Said
 from smg_core.apis.responses.wire.tools import NO_TOOLS, read_format, read_tool_choice, read_tools
@@ -237,8 +236,8 @@ def continued(
     )
     every = [*listed, *read.tools] if read.tools else []
     tools = read_tools(every, limits, request.generation.size, request.hosted) if every else first
-    if "image" in tools.built_in:
-        tools = tools.with_pictures(pictures_in(items))
+    if tools.servers:
+        tools = tools.with_found(items)
     messages, places = read.messages, read.places
     if wire.instructions:
         messages = (Message("system", (Text(wire.instructions),), content_is_text=True), *messages)

@@ -90,6 +90,7 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.reasoning_summary_part.done": {SUMMARY_DONE: REASONING},
     "response.function_call_arguments.delta": {CALL: CALL},
     "response.function_call_arguments.done": {CALL: CALL_DONE},
+    **{f"response.shell_call_command.{moment}": {ITEM: ITEM} for moment in ("added", "delta", "done")},
     "response.custom_tool_call_input.delta": {CUSTOM: CUSTOM},
     "response.custom_tool_call_input.done": {CUSTOM: CUSTOM_DONE},
     "response.mcp_call.in_progress": {RUN: RUN, RUN_ASKED: RUN_ASKED},
@@ -213,6 +214,8 @@ class ResponsesGrammar:
             return None if item.get("id") and item.get("status") == status else "an added item is not in_progress"
         if kind == _DONE and isinstance(item, dict):
             return self._item_done(item)
+        if kind.startswith("response.shell_call_command."):
+            return None  # these name no item
         if event.get("item_id") != self._added.get("id"):
             return f"{kind} is of the item {event.get('item_id')} and not of {self._added.get('id')}"
         if kind in _WITH_PART and not (
