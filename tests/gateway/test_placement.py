@@ -43,6 +43,7 @@ BY_THE_SAME_ROAD = {
     "speech": "chat",
     "images": "chat",
     "image_edits": "chat",
+    "mcp": "chat",
     "transcriptions": "chat",
     "translations": "chat",
     "moderations": "POOLED",

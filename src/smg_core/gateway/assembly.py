@@ -18,6 +18,7 @@ import attrs
 
 from smg_core import apis as public_apis
 from smg_core.apis.images.asked import PicturesAsked
+from smg_core.apis.mcp.asked_back import AskedBack
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
@@ -383,6 +384,7 @@ class Assembly:
             stores=None if _why_no_stores(config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
             pictures=lambda: PicturesAsked(services),
+            answers=lambda: AskedBack(services),
             paid=lambda *call: None if services.live.accounting is None else services.live.accounting.paid(*call),
         )
 

@@ -70,6 +70,12 @@ def _check_server(server: McpServer) -> None:
         _check_child(server, place)
     else:
         _check_reached(server, place)
+    if (
+        server.model is not None
+        and server.protocol not in IN_PROGRAM
+        and "ask" not in (server.elicitation, server.sampling)
+    ):
+        raise McpConfigError(f"{place}.model: is of use where elicitation or sampling is ask")
     if server.oauth is not None:
         _check_oauth(server, place)
     if (server.builtin_type is None) is not (server.builtin_tool_name is None):

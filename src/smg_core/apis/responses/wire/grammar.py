@@ -62,8 +62,8 @@ IMAGE, IMAGE_DONE = "a picture is being made", "a picture is made"
 
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
-_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE, CODE, CODE_WRITTEN, CODE_DONE)
-_HOSTED += (IMAGE, IMAGE_DONE)
+_HOSTED: tuple[str, ...] = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE)
+_HOSTED += (CODE, CODE_WRITTEN, CODE_DONE, IMAGE, IMAGE_DONE)
 _WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
