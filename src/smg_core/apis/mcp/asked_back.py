@@ -126,7 +126,7 @@ class AskedBack:
                 answer.check()
             except SmgError:
                 return None  # its line in the log says why
-        return hears.text
+        return hears.text.strip()
 
 
 class _Hears:
