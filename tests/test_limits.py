@@ -246,6 +246,7 @@ CONSTANTS: dict[str, str] = {
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
     "engines.openai.imaging._LONGEST": READING,
+    "engines.openai.imaging._MOST_STATES": FORMAT,
     "apis.pooling.rerank._DOCUMENT_TOKENS": FORMAT,
     "apis.pooling.vectors._FLOAT16": FORMAT,
     **dict.fromkeys(

@@ -30,6 +30,7 @@ _JSON = "application/json"
 _ABOUT = ("size", "quality", "background", "output_format", "revised_prompt")
 _BEGINS = re.compile(rb'"b64_json"\s{0,16}:\s{0,16}"')
 _KEY = b'"b64_json"'
+_MOST_STATES = 16  # that are taken of one picture: some servers tell each step
 _LONGEST = 48  # bytes that the beginning of a picture may have before its first character
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
@@ -111,7 +112,7 @@ class PictureDecoder:
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._object: bytearray | None = None
         self._streams: bool | None = None  # None: not seen yet
-        self._told = 0
+        self._told = self._states = 0
         self._usage: Usage | None = None
 
     @property
@@ -210,6 +211,10 @@ class PictureDecoder:
         partial: int | None = None,
     ) -> None:
         data = self._pictures.take(place or "")
+        if partial is not None:
+            self._states += 1
+        if self._told >= self._asked.count or self._states > self._asked.count * _MOST_STATES:
+            raise EngineGarbled("The engine sent more pictures than it was asked for.")
         about: JsonObject = {name: value for name in _ABOUT if (value := getattr(answer, name) or None) is not None}
         if revised is not None:
             about["revised_prompt"] = revised

@@ -35,8 +35,8 @@ STREAM = sse(
 )
 
 
-def decoded(body: bytes, cuts: list[int]) -> tuple[list[Event], PictureDecoder]:
-    decoder, events, at = PictureDecoder(Imaging(), EnginesConfig()), list[Event](), 0
+def decoded(body: bytes, cuts: list[int], count: int = 1) -> tuple[list[Event], PictureDecoder]:
+    decoder, events, at = PictureDecoder(Imaging(count), EnginesConfig()), list[Event](), 0
     for cut in [*sorted(cuts), len(body)]:
         events += decoder.feed(body[at:cut])
         at = max(at, cut)
@@ -49,7 +49,7 @@ def pictures(events: list[Event]) -> list[MadePicture]:
 
 @given(st.lists(st.integers(0, len(json.dumps(WHOLE))), max_size=6), st.sampled_from([None, 1]))
 def test_an_object_in_any_pieces_has_its_pictures(cuts: list[int], indent: int | None) -> None:
-    events, decoder = decoded(json.dumps(WHOLE, indent=indent).encode(), cuts)
+    events, decoder = decoded(json.dumps(WHOLE, indent=indent).encode(), cuts, 2)
     assert decoder.error is None
     assert decoder.done
     first, second = pictures(events)
@@ -121,6 +121,16 @@ def test_what_is_no_answer_is_an_error_and_never_a_picture(body: bytes) -> None:
 def test_any_bytes_end_in_pictures_or_an_error(body: bytes, cuts: list[int]) -> None:
     _, decoder = decoded(body, cuts)
     assert decoder.done is (decoder.error is None)
+
+
+def test_more_pictures_than_were_asked_for_are_an_error() -> None:
+    events, decoder = decoded(json.dumps({"data": [{"b64_json": "AAAA"}] * 5000}).encode(), [], 2)
+    assert isinstance(decoder.error, EngineGarbled)
+    assert len(pictures(events)) == 2
+    state = {"type": "image_generation.partial_image", "b64_json": "BBBB", "partial_image_index": 1}
+    events, decoder = decoded(sse(*[state] * 100), [])
+    assert isinstance(decoder.error, EngineGarbled)
+    assert len(pictures(events)) == 16
 
 
 def test_an_answer_has_a_bound() -> None:
