@@ -1,5 +1,4 @@
-"""The APIs' own tools that run here, as a request asks for them: a search of the web, a page of it, a search of files,
-code.
+"""The APIs' own tools that run here, as a request asks for them: searches of the web and of files, pages, code, pictures.
 
 Pure. Above: the decoders, which make them; pipeline.tools and tools, which run them. Below: request.
 """
@@ -38,14 +37,16 @@ class BuiltIn(Struct, frozen=True):
     """One of the APIs' own tools that run here, as a request asks for it.
 
     `uses` is how often it may be called in one response. Of a search of the web: `results` are wanted of each (None: the
-    operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is; with
-    `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of the
-    conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold` (of the
-    score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the stores. Of
-    code: the `container` ("": one of the response's own), the `files` that it begins with; `keeps`: files that the code makes
-    are kept as files of the client."""
+    operator's number), of `allowed` domains alone and of none that is `blocked`; `place` says in words where the user is;
+    with `opens` its pages can be opened too. Of a page: at most `characters` of it are given, `named` that only addresses of
+    the conversation are read, `cites` that it can be cited. Of a search of files: the `stores`, and `filters`, `threshold`
+    (of the score) and `weights` of vectors and of words as the request has them; `stores_at` is the field that names the
+    stores. Of code: the `container` ("": one of the response's own), the `files` that lie in it; `keeps`: files that the code
+    makes are kept as files of the client; `earlier` is the container of an earlier turn, which is used again where it is
+    there. Of pictures: the `model` ("": the operator's), the words for it in `picture`, how many earlier states are told
+    (`partial`), whether they are new or changed (`action`), `pictures` of the conversation in base64, and a `mask`."""
 
-    kind: Literal["web_search", "web_fetch", "file_search", "code"]
+    kind: Literal["web_search", "web_fetch", "file_search", "code", "image"]
     uses: int | None = None
     results: int | None = None
     allowed: tuple[str, ...] = ()
@@ -63,6 +64,13 @@ class BuiltIn(Struct, frozen=True):
     container: str = ""
     files: tuple[str, ...] = ()
     keeps: bool = False
+    earlier: str = ""
+    model: str = ""
+    picture: Mapping[str, Json] | None = None
+    partial: int = 0
+    action: Literal["generate", "edit", "auto"] = "auto"
+    pictures: tuple[str, ...] = ()
+    mask: str = ""
 
 
 def built_in_tool(config: BuiltIn) -> HostedTool:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from smg_core.grants import Grants
+from smg_core.imaging import Imaging
 from smg_core.json_types import Json
 from smg_core.origin import Origin
 from smg_core.sources import CitableSource
@@ -508,9 +509,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     answers nothing; `deadline_s` is how long the client will wait; `session_key` is of a session, for routing, and `home` the
     worker of the one before; `caller` asks, through the API `origin`. What is done to the history: `truncation` "auto" drops the
     oldest turns, `context_edits` and `compact` shorten it. What the answer has: `include` names optional parts, `verbosity` is
-    its length, `max_tool_calls` bounds calls of hosted tools, `sources` can be cited. `size` of the body is in bytes (0: not
-    known), `written` is it.
-    `transcription`, `speaking`: what becomes of what is in `messages`; `live`: the response, where it is passed through."""
+    its length, `max_tool_calls` bounds calls of hosted tools, `sources` can be cited. `written` is the body, of `size` bytes (0:
+    not known). `transcription`, `speaking`, `imaging`: what becomes of `messages`; `live`: a response that is passed on."""
 
     id: str
     model: str
@@ -553,6 +553,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     caller: Caller = Caller()
     transcription: Transcription | None = None
     speaking: Speech | None = None
+    imaging: Imaging | None = None
     live: Any = None
     sources: tuple[CitableSource, ...] = ()
     written: bytes = b""

@@ -1,5 +1,4 @@
-"""Which tools of a configuration stand for the built-in tools of LLM APIs: a search of the web, a reader of its
-pages, and what runs code.
+"""Which tools of a configuration stand for the built-in tools of LLM APIs: for the web, for code, for pictures.
 
 Above: `tools`. Below: the settings. Pure.
 """
@@ -14,7 +13,7 @@ from smg_mcp.records.settings import McpServer, WebSettings
 
 __all__ = ["BuiltInKind", "BuiltInTool", "built_in_tools"]
 
-BuiltInKind: TypeAlias = Literal["web_search", "web_fetch", "code"]
+BuiltInKind: TypeAlias = Literal["web_search", "web_fetch", "code", "image"]
 _READS = ToolHints(read_only=True, destructive=False, idempotent=True, open_world=True)
 
 
@@ -38,6 +37,10 @@ def built_in_tools(servers: Sequence[McpServer]) -> tuple[BuiltInTool, ...]:
             web = server.web or WebSettings()
             found += [BuiltInTool("web_search", server, "search", True, _READS)] if web.search is not None else []
             found += [BuiltInTool("web_fetch", server, "fetch", True, _READS)] if web.fetch is not None else []
+        elif server.protocol == "model":
+            found.append(BuiltInTool("image", server, "image_generation", own=True))
+        elif server.builtin_type == "image_generation" and server.builtin_tool_name is not None:
+            found.append(BuiltInTool("image", server, server.builtin_tool_name))
         elif server.builtin_type == "web_search_preview" and server.builtin_tool_name is not None:
             found.append(BuiltInTool("web_search", server, server.builtin_tool_name))
         elif server.builtin_type == "code_interpreter" and server.builtin_tool_name is not None:

@@ -242,6 +242,17 @@ class McpTools:
             and self._approval.decide(CallFacts(each.server.name, each.tool, each.hints, tenant)).verdict == "allow"
         ]
 
+    def model(self, server: str) -> str | None:
+        """The model that answers what a server of the configuration asks back; None for none."""
+        known = self._servers.get(server)
+        return None if known is None else known.model
+
+    def price(self, server: str, tool: str) -> float:
+        """What a call of a tool of the configuration costs, in dollars; 0 where nothing is said."""
+        known = self._servers.get(server)
+        told = None if known is None else known.tools.get(tool)
+        return 0.0 if told is None else told.price
+
     # ------------------------------------------------------------------------------------------------------- how it is made
 
     def _functions_for(self, server: McpServer, tenant: str, request_id: str) -> Reachable:

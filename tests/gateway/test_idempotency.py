@@ -78,6 +78,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/batches": {"input_file_id": "{file}", "endpoint": CHAT, "completion_window": "24h"},
     "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "speech": {"input": "Hello", "voice": "alloy"},
+    "generations": {"prompt": "Hello"},
     **{name: {} for name in ("client_secrets", "sessions", "transcription_sessions", "calls")},
     **{name: {} for name in ("hangup", "accept", "reject", "refer")},
     "/v1/messages/batches": {
@@ -106,13 +107,20 @@ FORMS = {
     "/upload/v1alpha/files",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
+    "/v1/images/edits",
 }
 REFUSED = (
-    *("/v1/audio/speech", "/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"),
+    *(
+        "/v1/audio/speech",
+        "/v1/images/",
+        "/v1/realtime/calls",
+        "/v1/realtime/sessions",
+        "/v1/realtime/transcription_sessions",
+    ),
     "/v1/realtime/translations/client_secrets",
     "/v1/containers",
 )
-"""How routes begin that are always refused here: these engines do not speak, and the gateway takes no calls and runs no code."""
+"""How routes begin that are always refused here: these engines neither speak nor paint, and the gateway takes no calls and runs no code."""
 ENDS = ("/cancel",)
 """Routes that end something: they are asked about something that is not there, and refuse."""
 

@@ -344,6 +344,8 @@ WITHOUT_IDS = {
             "/v1/audio/transcriptions",
             "/v1/audio/translations",
             "/v1/audio/speech",
+            "/v1/images/generations",
+            "/v1/images/edits",
         )
     ),
     *(

@@ -196,6 +196,16 @@ def test_what_can_be_no_tool_is_refused_with_a_reason(bad: Any) -> None:
         McpTools.from_config({}, functions=[bad])
 
 
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [(Counter.slowly, "a method without its object"), (odd, r"type <class 'complex'> is not supported$")],
+)
+def test_a_slip_is_told_in_one_line(bad: Any, said: str) -> None:
+    with pytest.raises(McpConfigError, match=said) as refused:
+        McpTools.from_config({}, functions=[bad])
+    assert "\n" not in str(refused.value)
+
+
 def test_two_functions_of_one_name_are_refused() -> None:
     with pytest.raises(McpConfigError, match="two functions"):
         McpTools.from_config({}, functions=[plain, PythonTool(weather, name="plain")])

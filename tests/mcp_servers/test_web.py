@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -303,12 +304,21 @@ async def test_each_service_is_asked_in_its_own_form(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"results": 7}', b"[" * 100_000, b'{"results": [' + b"1," * 9 + b"1]}"]
+    "body", [b"", b"[]", b"{}", b'{"results": 7}', b"[" * 100_000, b'{"results": [' + b"1," * 9 + b"1]}", b'"\xff"']
 )
 async def test_an_answer_that_is_none_is_the_tools_error(site: Site, body: bytes) -> None:
     site.says("/search?q=a+b&format=json", body)
     outcome = await searched(site, SearchSettings(service="searxng", url=f"http://127.0.0.1:{site.port}/search"))
     assert outcome.is_error or "Nothing was found" in outcome.text
+
+
+async def test_an_answer_in_a_coding_that_was_not_asked_for_is_not_unpacked(site: Site) -> None:
+    bomb = gzip.compress(b" " * 20_000_000)
+    site.says("/search?q=a+b&format=json", bomb, content_encoding="gzip", content_type="application/json")
+    outcome = await searched(site, SearchSettings(service="searxng", url=f"http://127.0.0.1:{site.port}/search"))
+    assert outcome.is_error
+    assert "coding that was not asked for" in outcome.text
+    assert "accept-encoding: identity" in site.asked[0].lower()
 
 
 @pytest.mark.parametrize("status", [302, 401, 429, 500])

@@ -7,6 +7,7 @@ from smg_core.apis.chat import api as chat
 from smg_core.apis.completions import api as completions
 from smg_core.apis.conversations import routes as conversations
 from smg_core.apis.gemini import routes as gemini
+from smg_core.apis.images import routes as images
 from smg_core.apis.interactions import routes as interactions
 from smg_core.apis.mcp import routes as mcp
 from smg_core.apis.messages import routes as messages
@@ -37,6 +38,7 @@ ALL: tuple[ApiSpec, ...] = tuple(
         moderations,
         transcriptions,
         speech,
+        images,
         tokenize,
         chat,
         completions,

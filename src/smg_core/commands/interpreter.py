@@ -7,7 +7,7 @@ import argparse
 import os
 from pathlib import Path
 
-__all__ = ["interpreter_flags"]
+__all__ = ["interpreter_flags", "interpreter_folder"]
 
 
 def interpreter_flags(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def interpreter_flags(parser: argparse.ArgumentParser) -> None:
 def _build(args: argparse.Namespace) -> int:
     from smg_core.containers.interpreter.building import build_interpreter
 
-    folder = Path(args.out).expanduser() if args.out else _cache()
+    folder = Path(args.out).expanduser() if args.out else interpreter_folder()
     print(f"Building the interpreter in {folder}, which takes a minute or two ...", flush=True)
     made = build_interpreter(folder, args.componentize_py)
     print(
@@ -36,5 +36,5 @@ def _build(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cache() -> Path:
+def interpreter_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smg-gateway" / "interpreter"

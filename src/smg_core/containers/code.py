@@ -1,7 +1,7 @@
 """Runs the code of models in containers: fulfils the role of the tools that run here (edge).
 
-A request that names no container has one of its own, for all calls of its response. Above: `work`; the tools. Below: the
-containers of tenants.
+A request that names no container has one of its own, for all calls of its response and of the turns that follow it. Above:
+`work`; the tools. Below: the containers of tenants.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.containers.openai import copied_files
-from smg_core.errors import InvalidRequest, SmgError
+from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.files.types import KeptFile
 from smg_core.request import Caller
 from smg_core.serving.services import Services
@@ -62,23 +62,43 @@ class ContainerCode:
         """Run code in the container that is asked for, or in that of the response."""
         rooms = await self._rooms()
         id = asked.container or await self._own(caller, asked, request_id, rooms)
+        if asked.files:
+            async with self._making:
+                await self._put_files(caller, asked, id, rooms)
         done = await rooms.containers.run(caller, id, code)
         container = await rooms.containers.find(caller, id)
         files = await self._files(caller, done.files, rooms) if asked.keeps else [_made(each) for each in done.files]
         return _answer(container, done, files)
 
     async def _own(self, caller: Caller, asked: BuiltIn, request_id: str, rooms: "ContainerRooms") -> str:
-        """The container of a response, which is made with its first call."""
+        """The container of a response: that of an earlier turn where it is there, else one that is made with the first call."""
         key = caller.tenant, request_id
         async with self._making:
             if (known := self._of_responses.get(key)) is not None:
                 return known
-            made = await rooms.containers.create(caller, self._services.ids("cntr_"), "auto")
+            made = await self._earlier(caller, asked, rooms)
+            if made is None:
+                made = await rooms.containers.create(caller, self._services.ids("cntr_"), "auto")
             self._of_responses[key] = made.id
             while len(self._of_responses) > _RESPONSES:
                 self._of_responses.popitem(last=False)
-            await copied_files(rooms.receiver, rooms.files, rooms.containers, caller, made.id, asked.files)
         return made.id
+
+    @staticmethod
+    async def _earlier(caller: Caller, asked: BuiltIn, rooms: "ContainerRooms") -> "CodeContainer | None":
+        """The container of an earlier turn; None where it has expired, or was never this caller's."""
+        try:
+            return await rooms.containers.find(caller, asked.earlier) if asked.earlier else None
+        except NotFound:
+            return None
+
+    @staticmethod
+    async def _put_files(caller: Caller, asked: BuiltIn, id: str, rooms: "ContainerRooms") -> None:
+        """Copy the files of the request that do not lie in the container. What code has made of one stays as it is."""
+        there = {each.path.rpartition("/")[2] for each in await rooms.containers.files(caller, id)}
+        wanted = [(each, (await rooms.files.find(caller.tenant, each)).filename) for each in asked.files]
+        missing = tuple(each for each, name in wanted if name not in there)
+        await copied_files(rooms.receiver, rooms.files, rooms.containers, caller, id, missing)
 
     async def _files(
         self, caller: Caller, made: "tuple[ContainerFile, ...]", rooms: "ContainerRooms"

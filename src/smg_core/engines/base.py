@@ -225,9 +225,9 @@ class EngineFacts:
     answers these. `generates`: whether its model writes text. `pools`: the kinds of pooled work it does, empty for none;
     `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a
     prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `speech`: whether it has a call for
-    recordings, `speaks`: for texts that are spoken. `realtime`: it has Realtime sessions, and nothing else. `documents`: whether
-    it reads PDF itself. `reported`: names and values that it told of itself beside these (its parsers, its version), for people,
-    which are not compared."""
+    recordings, `speaks`: for texts that are spoken, `pictures`: for pictures. `realtime`: it has Realtime sessions, and
+    nothing else. `documents`: whether it reads PDF itself. `reported`: names and values that it told of itself beside these
+    (its parsers, its version), for people, which are not compared."""
 
     dialect: str
     takes_ids: bool = True
@@ -269,6 +269,7 @@ class EngineFacts:
     speech: bool = False
     documents: bool = False
     speaks: bool = False
+    pictures: bool = False
     realtime: bool = False
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
 

@@ -172,6 +172,9 @@ class EnginesConfig:
     http_vectors_bytes: int = bound(
         64 * MIB, "Bytes that are read of an http:// engine's vectors.", at_least=1000, at_most=1 << 31
     )
+    http_pictures_bytes: int = bound(
+        64 * MIB, "Bytes that are read of an http:// engine's pictures.", at_least=1000, at_most=1 << 31
+    )
     http_error_bytes: int = bound(
         64 * 1024, "Bytes that are read of an http:// engine's error.", at_least=256, at_most=1 << 31
     )

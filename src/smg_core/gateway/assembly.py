@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import attrs
 
 from smg_core import apis as public_apis
+from smg_core.apis.images.asked import PicturesAsked
+from smg_core.apis.mcp.asked_back import AskedBack
 from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
@@ -381,6 +383,9 @@ class Assembly:
             *(config.mcp, running.history, services.clock, self._media_of, services.functions, mark),
             stores=None if _why_no_stores(config) else VectorStoreWork.of(services),
             code=ContainerWork.of(services).code,
+            pictures=lambda: PicturesAsked(services),
+            answers=lambda: AskedBack(services),
+            paid=lambda *call: None if services.live.accounting is None else services.live.accounting.paid(*call),
         )
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:

@@ -102,6 +102,7 @@ def may_be_shared(request: GenerationRequest, model: ServedModel, *, chance: boo
     if (
         request.transcription is not None
         or request.speaking is not None
+        or request.imaging is not None
         or history.previous_id
         or history.conversation_id
     ):

@@ -19,7 +19,12 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller
 from smg_core.serving.own_prices import OwnPrices
 
-__all__ = ["AccountEntry", "Accounting", "AccountsAmounts"]
+__all__ = ["TOOLS_API", "AccountEntry", "Accounting", "AccountsAmounts"]
+
+
+TOOLS_API = "tools"
+"""The API that calls of tools are taken down under."""
+MICRO = 1_000_000  # millionths of a dollar
 
 
 class AccountsAmounts(Protocol):
@@ -76,6 +81,19 @@ class Accounting:
             provider=provider,
         )
         self.ledger.add(account, amounts_of(usage, money, failed=failed))
+
+    def paid(self, caller: Caller, server: str, tool: str, dollars: float) -> None:
+        """Take down a call of a tool that costs so much."""
+        account = Account(
+            int(self._clock.time()) // HOUR_S,
+            in_store(caller.tenant),
+            in_store(self.teams.team(caller.tenant, caller.principal)),
+            in_store(caller.principal),
+            api=TOOLS_API,
+            worker=in_store(f"{server}.{tool}"),
+            provider=in_store(server),
+        )
+        self.ledger.add(account, Amounts(requests=1, money=round(dollars * MICRO)))
 
     def served(self, model: str, caller: Caller) -> str:
         """The own name of the model that a name stands for, "" where there is none."""

@@ -1,8 +1,8 @@
-"""Runs the APIs' built-in tools: searches of the web and its pages by servers of the configuration, those of files, code (edge).
+"""Runs the APIs' built-in tools: the web by servers of the configuration, searches of files, code, pictures (edge).
 
 Decides who may use which, what of a result the request's domains let pass, and what a failure is called. The permission of a
 search or a page is that of the tool that does it (`tool:SERVER.TOOL`). Above: `tools.hosted`. Below: smg_mcp;
-`tools.file_search`, `tools.code_calls`.
+`tools.file_search`, `tools.code_calls`, `tools.pictures`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,12 +15,13 @@ from smg_core.clock import Clock
 from smg_core.errors import PermissionDenied
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.tools.built_in import built_in_functions
-from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, ToolAnswer, ToolServer
+from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, OnToolProgress, ToolAnswer, ToolServer
 from smg_core.request import Caller, Text
 from smg_core.sources import between_marks
 from smg_core.tools.code_calls import CodeCalls, answer_of_server
 from smg_core.tools.domains import in_query, may_be_used
 from smg_core.tools.file_search import FileSearches
+from smg_core.tools.pictures import PictureMaker, made_by_model, picture_of_server
 from smg_core.tools.web_results import excerpts, page_read, results_in
 from smg_mcp.built_in import BuiltInTool
 from smg_mcp.records.base import ToolOutcome
@@ -38,7 +39,7 @@ _MOST_RESULTS = 20
 
 class BuiltIns:
     """The built-in tools of one gateway. `configured` gives those of the configuration that a tenant may use. Where there are no
-    containers for `code`, a server of the configuration that stands for it runs code."""
+    containers for `code`, a server of the configuration that stands for it runs code. `pictures` asks served models for them."""
 
     def __init__(
         self,
@@ -46,9 +47,10 @@ class BuiltIns:
         files: FileSearches,
         clock: Clock,
         code: CodeCalls,
+        pictures: PictureMaker | None = None,
     ) -> None:
         self._configured = configured
-        self._files, self._code = files, code
+        self._files, self._code, self._pictures = files, code, pictures
         self._clock = clock
 
     def kinds(self, caller: Caller) -> frozenset[str]:
@@ -69,9 +71,18 @@ class BuiltIns:
         return ListedServer(server, built_in_functions(asked))
 
     async def call(
-        self, call: HostedCall, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, request_id: str
+        self,
+        call: HostedCall,
+        asked: BuiltIn,
+        arguments: JsonObject,
+        caller: Caller,
+        ask: CallServer,
+        request_id: str,
+        progress: OnToolProgress,
     ) -> ToolAnswer:
         """Run one call, of the request of this id. Raises SmgError."""
+        if asked.kind == "image":
+            return await self._picture(asked, arguments, caller, ask, progress)
         if asked.kind == "code":
             return await self._ran(asked, str(arguments.get("code")), caller, ask, request_id)
         if asked.kind == "file_search":
@@ -88,6 +99,15 @@ class BuiltIns:
             return await self._code.run(runs, asked, code, caller, request_id)
         tool = self._tool("code", caller)
         return answer_of_server(tool.server.name, await ask(tool.server.name, tool.tool, {"code": code}))
+
+    async def _picture(
+        self, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, progress: OnToolProgress
+    ) -> ToolAnswer:
+        tool = self._tool("image", caller)
+        if self._pictures is not None and (model := tool.server.model) is not None:
+            return await made_by_model(self._pictures, model, asked, arguments, caller, progress)
+        prompt = str(arguments.get("prompt"))
+        return picture_of_server(await ask(tool.server.name, tool.tool, {"prompt": prompt}), prompt)
 
     # ------------------------------------------------------------------------------------------------------------ the web
 

@@ -8,7 +8,7 @@ Below: smg_mcp; the history.
 import asyncio
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import smg_mcp
 from smg_core.clock import Clock
@@ -37,6 +37,7 @@ from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.tools.built_ins import BuiltIns, CallServer
 from smg_core.tools.code_calls import CodeCalls
 from smg_core.tools.file_search import FileSearches
+from smg_core.tools.pictures import PictureMaker
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
@@ -53,9 +54,12 @@ from smg_mcp.records.base import (
 )
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpDenied, McpError, McpForbidden, McpUnknownTool
 
-__all__ = ["HostedTools", "noted"]
+__all__ = ["HostedTools", "OnToolPaid", "noted"]
 
 log = logging.getLogger("smg.tools")
+
+OnToolPaid = Callable[[Caller, str, str, float], None]
+"""Told of each call that costs something: whose it was, the server, its tool, and how many dollars."""
 
 _DECODED_HERE = 64 * 1024
 """Characters of pictures and recordings, in base64, that are decoded on the event loop."""
@@ -83,7 +87,7 @@ def noted(entry: "smg_mcp.AuditEntry") -> None:
 
 class HostedTools:
     """The `ToolService` of one gateway. `marks` are headers that every server is sent; `files` searches vector stores,
-    `code` runs code."""
+    `code` runs code, `pictures` asks served models for some."""
 
     def __init__(
         self,
@@ -94,9 +98,11 @@ class HostedTools:
         marks: Mapping[str, str] | None = None,
         files: FileSearches = _NO_FILES,
         code: CodeCalls = _NO_CODE,
+        pictures: PictureMaker | None = None,
+        paid: OnToolPaid | None = None,
     ) -> None:
-        self._tools, self._marks = tools, marks or {}
-        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code)
+        self._tools, self._marks, self._paid = tools, marks or {}, paid
+        self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code, pictures)
         self._settings = settings
         self._history = history
         self._clock = clock
@@ -138,7 +144,8 @@ class HostedTools:
     ) -> ToolAnswer:
         if call.server.built_in is not None:
             ask = self._asking(call, caller, headers, request_id)
-            return await self.built_ins.call(call, call.server.built_in, arguments, caller, ask, request_id)
+            asked = call.server.built_in
+            return await self.built_ins.call(call, asked, arguments, caller, ask, request_id, progress)
 
         def told(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}
@@ -152,6 +159,8 @@ class HostedTools:
             outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
         except McpError as error:
             raise _refused(error, call.server) from error
+        if call.server.url is None:
+            await self._pay(caller, request, call.server.label, call.name, outcome)
         if sum(len(part.data) for part in outcome.content if isinstance(part, ToolImage | ToolAudio)) <= _DECODED_HERE:
             return _answer(outcome)
         return await asyncio.to_thread(_answer, outcome)
@@ -162,11 +171,24 @@ class HostedTools:
         async def ask(server: str, tool: str, arguments: JsonObject) -> ToolOutcome:
             named = ToolServer(server, at=call.server.at)
             try:
-                return await self._of(named, caller, headers, request_id).call(tool, arguments)
+                request = self._of(named, caller, headers, request_id)
+                outcome = await request.call(f"{server}.{tool}", arguments)  # it may be offered by another name
             except McpError as error:
                 raise _refused(error, named) from error
+            await self._pay(caller, request, server, f"{server}.{tool}", outcome)
+            return outcome
 
         return ask
+
+    async def _pay(
+        self, caller: Caller, request: "smg_mcp.RequestTools", server: str, name: str, outcome: ToolOutcome
+    ) -> None:
+        """Take down what a call costs that gave a result; `name` may be one that the operator gave the tool."""
+        if self._paid is not None and not outcome.is_error:
+            tool = (await request.catalogue()).found(name)
+            own = name if tool is None else tool.tool
+            if dollars := self._tools.price(server, own):
+                self._paid(caller, server, own, dollars)
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)

@@ -81,6 +81,10 @@ class PublishedTools:
         except McpError as error:
             return error_outcome(str(error))
 
+    def price(self, tool: PublishedTool) -> float:
+        """What a call costs, in dollars."""
+        return self._tools.price(tool.tool.server, tool.tool.tool)
+
     async def listed(self, what: str, asker: ToolAsker) -> list[dict[str, Any]]:
         """All "resources", "templates" or "prompts" that may be used."""
         servers = [each for each in self._servers(asker) if _whole(asker, each)]

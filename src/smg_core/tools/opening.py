@@ -7,7 +7,7 @@ kinds. Below: `hosted` and smg_mcp.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import attrs
 
@@ -26,10 +26,20 @@ from smg_core.tools.hops import hops_header
 if TYPE_CHECKING:
     from smg_core.retrieval.searching import StoreSearch
     from smg_core.tools.code_runs import CodeRuns
+    from smg_core.tools.hosted import OnToolPaid
     from smg_core.tools.offered import PublishedTools
+    from smg_core.tools.pictures import PictureMaker
     from smg_mcp.functions.signature import PythonTool
 
-__all__ = ["BUILT_IN_APIS", "OpenTools", "ToolFunctions", "hosted_kinds", "hosted_tools", "no_built_ins"]
+__all__ = [
+    "BUILT_IN_APIS",
+    "AnswersServers",
+    "OpenTools",
+    "ToolFunctions",
+    "hosted_kinds",
+    "hosted_tools",
+    "no_built_ins",
+]
 
 ToolFunctions: TypeAlias = "Sequence[Callable[..., Any] | PythonTool]"
 """What a program gives as tools: functions, or records that say more of one."""
@@ -42,6 +52,20 @@ BUILT_IN_APIS = frozenset({"chat", "responses", "messages", "generate_content"})
 def no_built_ins(caller: Caller) -> frozenset[str]:
     """The `built_ins` of a gateway that runs no tools."""
     return frozenset()
+
+
+class AnswersServers(Protocol):
+    """Has models answer what servers ask back."""
+
+    async def sample(self, model: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The text and the model's name; None to refuse."""
+        ...
+
+    async def elicit(
+        self, model: str, tenant: str, message: str, schema: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """What the model fills in; None to decline."""
+        ...
 
 
 @attrs.frozen
@@ -82,10 +106,15 @@ async def hosted_tools(
     mark: str = "",
     stores: "StoreSearch | None" = None,
     code: "CodeRuns | None" = None,
+    pictures: "Callable[[], PictureMaker] | None" = None,
+    paid: "OnToolPaid | None" = None,
+    answers: "Callable[[], AnswersServers] | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
-    servers; `stores` searches vector stores, and `code` runs code in containers, where there are any. Raises ConfigError where
+    servers; `stores` searches vector stores, and `code` runs code in containers, where there are any; `pictures` makes what asks
+    served models for pictures, `paid` is told what calls cost,
+    `answers` makes what answers servers that ask back. Raises ConfigError where
     the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that
     is required cannot be reached."""
     files = FileSearches(stores)
@@ -105,12 +134,24 @@ async def hosted_tools(
     except ModuleNotFoundError as error:
         raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
-        tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=noted, functions=functions)
+        back = None if answers is None else answers()
+
+        async def sample(server: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
+            model = tools.model(server)
+            return None if back is None or model is None else await back.sample(model, tenant, params)
+
+        async def elicit(server: str, tenant: str, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+            model = tools.model(server)
+            return None if back is None or model is None else await back.elicit(model, tenant, message, schema)
+
+        source = settings.config or {"servers": []}
+        tools = smg_mcp.McpTools.from_config(source, audit=noted, functions=functions, sample=sample, ask_user=elicit)
         if not all(each.protocol in IN_PROGRAM for each in tools.settings.servers) and find_spec("mcp") is None:
             raise ConfigError(needs("mcp.config", "mcp"))  # now, and not at the first call of a tool
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
-            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code))
+            painting = None if pictures is None else pictures()
+            hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting, paid)
             yield OpenTools(
                 _performers(hosted, clock, settings, takes),
                 PublishedTools(tools),

@@ -4,22 +4,35 @@ python-multipart parses; what is bounded and refused is decided here. Pure: it i
 given. Above: the upload of files. Below: python-multipart, of the extra `server`, loaded when the first form is read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from email.message import Message
+
+import msgspec
+from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, NotImplementedHere, UnsupportedMedia
 from smg_core.extras import needs
 
-__all__ = ["FormReader"]
+__all__ = ["FormReader", "FormUpload"]
 
 _LONGEST_TYPE = 512  # characters of a content type; a boundary has 70 at most
 _HEADERS, _HEADER_BYTES = 8, 4224  # of one part; bytes of one header's name and value
 
 
+class FormUpload(Struct):
+    """A file of a form: its field, its name, its content type, its bytes."""
+
+    field: str
+    filename: str
+    media_type: str = ""
+    data: bytearray = msgspec.field(default_factory=bytearray)
+
+
 class FormReader:
     """One form, by the content type of its request. `write` is called with the bytes of the file in the field `file`, whose own
     content type is `media_type`; the other fields, at most `most` of `most_bytes` each, are in `fields`, or with `lists` in
-    `lists` where their names end in "[]". Raises UnsupportedMedia for another content type."""
+    `lists` where their names end in "[]". The files of the fields `files` are kept, in `uploads`. Raises UnsupportedMedia for
+    another content type."""
 
     def __init__(
         self,
@@ -30,6 +43,7 @@ class FormReader:
         most_bytes: int,
         lists: bool = False,
         file: str = "file",
+        files: Collection[str] = (),
     ) -> None:
         try:
             from python_multipart.exceptions import FormParserError
@@ -38,7 +52,9 @@ class FormReader:
             raise NotImplementedHere(needs("A form with files", "python_multipart")) from None
         self.fields: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
+        self.uploads: list[FormUpload] = []
         self.media_type = ""
+        self._files = files
         self._takes_lists, self._file = lists, file
         self.filename: str | None = None
         self._write, self._most, self._most_bytes = write, most, most_bytes
@@ -110,11 +126,18 @@ class FormReader:
         self._header, self._header_value = b"", b""
         self._headers += 1
         if name == b"content-type" and self._is_file:
-            self.media_type = text.strip()[:_LONGEST_TYPE]
+            kind = text.strip()[:_LONGEST_TYPE]
+            if self._name in self._files:
+                self.uploads[-1].media_type = kind
+            else:
+                self.media_type = kind
         if name != b"content-disposition":
             return
         self._name = _parameters(text, "name")[1]
-        if self._name == self._file:
+        if self._name in self._files:
+            self.uploads.append(FormUpload(self._name, _parameters(text, "filename")[1] or "file"))
+            self._is_file = True
+        elif self._name == self._file:
             if self.filename is not None:
                 raise InvalidRequest("The form has more than one file.", param=self._file)
             self.filename = _parameters(text, "filename")[1] or "file"
@@ -127,6 +150,9 @@ class FormReader:
             raise InvalidRequest(f"The form has the field '{self._name[:80]}' twice.", param=self._name[:80])
 
     def _on_data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_file and self._name in self._files:
+            self.uploads[-1].data += data[start:end]
+            return
         if self._is_file:
             self._write(data[start:end])
             return

@@ -212,8 +212,7 @@ class Registry:
 
     def _index(self) -> None:
         """Bring the index up to date. All workers are looked at, once: there may be a thousand, and one changes often."""
-        bounds = [each.spec.most_in_flight or each.spec.most_waiting_tokens for each in self._workers.values()]
-        self.any_bounded = any(bounds)
+        bounded = False
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         facts_of: dict[tuple[str, WorkerRole], dict[int, EngineFacts]] = {}
@@ -222,6 +221,7 @@ class Registry:
         for worker in self._workers.values():
             worker.see_facts()
             role, serves, facts = worker.role, worker.serves, worker.facts
+            bounded = bounded or bool(worker.spec.most_in_flight or worker.spec.most_waiting_tokens)
             if role == "encode":
                 for model in worker.models:
                     encoders.setdefault(model, []).append(worker)
@@ -234,6 +234,7 @@ class Registry:
                 ready.setdefault((model, role), []).append(worker)
                 facts_of.setdefault((model, role), {})[id(facts)] = facts
         self._records.clear()
+        self.any_bounded = bounded
         self.any_asleep = any(worker.asleep for worker in self._workers.values())
         self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         self._kinds = {key: frozenset(found.values()) for key, found in facts_of.items()}

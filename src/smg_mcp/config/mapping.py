@@ -70,6 +70,12 @@ def _check_server(server: McpServer) -> None:
         _check_child(server, place)
     else:
         _check_reached(server, place)
+    if (
+        server.model is not None
+        and server.protocol not in IN_PROGRAM
+        and "ask" not in (server.elicitation, server.sampling)
+    ):
+        raise McpConfigError(f"{place}.model: is of use where elicitation or sampling is ask")
     if server.oauth is not None:
         _check_oauth(server, place)
     if (server.builtin_type is None) is not (server.builtin_tool_name is None):
@@ -94,6 +100,11 @@ def _check_here(server: McpServer, place: str) -> None:
         raise McpConfigError(f"{place}.functions: is of use for the protocol python only")
     if server.web is not None and server.protocol != "web":
         raise McpConfigError(f"{place}.web: is of use for the protocol web only")
+    if (server.model is not None) is not (server.protocol == "model"):
+        what = "needs a model" if server.model is None else "is of no use"
+        raise McpConfigError(f"{place}.model: the protocol {server.protocol} {what}")
+    if server.protocol == "model" and server.builtin_type is not None:
+        raise McpConfigError(f"{place}.builtin_type: the protocol model is image_generation by itself")
     if server.web is not None and server.web.search is not None:
         _check_search(server.web.search, f"{place}.web.search")
 

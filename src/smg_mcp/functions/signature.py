@@ -146,6 +146,8 @@ def _arguments(
     """The struct of the arguments of a function, and their schema."""
     fields: list[Any] = []
     for place, each in enumerate(signature.parameters.values()):
+        if place == 0 and each.name in ("self", "cls") and each.name not in types_of:
+            raise ValueError(f"the function {name} is a method without its object: give object.{name}")
         if each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise ValueError(f"the function {name} takes any arguments (*{each.name}), which no model can know")
         if each.name == context:
@@ -162,7 +164,8 @@ def _arguments(
         struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         made = msgspec.json.schema(struct)
     except (TypeError, ValueError, NameError) as error:
-        raise ValueError(f"a parameter of the function {name} has a type that JSON cannot give: {error}") from error
+        said = str(error).rstrip().rpartition("\n")[2]  # the rest is advice for who defines such a type
+        raise ValueError(f"a parameter of the function {name} has a type that JSON cannot give: {said}") from error
     return struct, _schema(made, signature, types_of, described)
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "WebSettings",
 ]
 
-IN_PROGRAM = ("python", "web")
+IN_PROGRAM = ("python", "web", "model")
 """The protocols of servers whose tools run in this program."""
 
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
@@ -52,13 +52,14 @@ class ArgumentMapping(_Record, frozen=True, kw_only=True):
 
 
 class ToolSettings(_Record, frozen=True, kw_only=True):
-    """What is different for one tool of a server."""
+    """What is different for one tool of a server. `price` is what a call costs that gave a result, in dollars."""
 
     alias: _Name | None = None
     description: str | None = None
     hidden: bool = False
     idempotent: bool | None = None
     timeout_s: _Seconds | None = None
+    price: Annotated[float, msgspec.Meta(ge=0, le=1000)] = 0.0
     arg_mapping: ArgumentMapping = ArgumentMapping()
 
 
@@ -131,13 +132,15 @@ class McpServer(_Record, frozen=True, kw_only=True):
     """One server: how it is started or reached, who may use it, and what is different for its tools. `functions` are Python
     functions, for the protocol `python`: MODULE:ATTRIBUTE, or names of entry points of the group `smg.tools`; `web`
     says which tools one of the protocol `web` has. `builtin_tool_name` is the tool that does what the built-in tool of the type
-    `builtin_type` does in the APIs."""
+    `builtin_type` does in the APIs. `model` is a model that the program serves: of the protocol `model`, which has no tools, it
+    makes the pictures of the built-in tool image_generation; of other servers it answers what they ask back."""
 
     name: _Name
-    protocol: Literal["stdio", "streamable", "sse", "http", "python", "web"]
+    protocol: Literal["stdio", "streamable", "sse", "http", "python", "web", "model"]
+    model: Annotated[str, msgspec.Meta(min_length=1, max_length=512)] | None = None
     web: WebSettings | None = None
     functions: tuple[str, ...] = ()
-    builtin_type: Literal["web_search_preview", "code_interpreter"] | None = None
+    builtin_type: Literal["web_search_preview", "code_interpreter", "image_generation"] | None = None
     builtin_tool_name: str | None = None
     command: str | None = None
     args: tuple[str, ...] = ()

@@ -175,20 +175,16 @@ async def asked_of_service(
     asked: SearchAsked, settings: SearchSettings, make: Callable[[], httpx.AsyncBaseTransport]
 ) -> bytes:
     """The answer of the operator's search service. Raises PageRefused, which says nothing of its key."""
+    headers = {**asked.headers, "accept-encoding": "identity"}
     try:
         async with (
             asyncio.timeout(settings.seconds),
             httpx.AsyncClient(transport=make(), trust_env=False, follow_redirects=False) as client,
-            client.stream(asked.method, asked.url, headers=dict(asked.headers), content=asked.body or None) as answer,
+            client.stream(asked.method, asked.url, headers=headers, content=asked.body or None) as answer,
         ):
             if answer.status_code != 200:
                 raise PageRefused(f"the search service answered with the status {answer.status_code}")
-            body = bytearray()
-            async for piece in answer.aiter_bytes():
-                body += piece
-                if len(body) > settings.bytes:
-                    raise PageRefused(f"the search service's answer has more than {settings.bytes} bytes")
-            return bytes(body)
+            return await _body(answer, settings.bytes, "the search service's answer")
     except TimeoutError:
         raise PageRefused(f"the search service did not answer within {settings.seconds:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:

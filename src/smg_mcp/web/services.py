@@ -80,7 +80,7 @@ def results_of(settings: SearchSettings, body: bytes, count: int) -> Sequence[Se
     service = SERVICES[settings.service]
     try:
         found: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("the search service did not answer with JSON") from error
     for place in service.places:
         found = found.get(place) if isinstance(found, Mapping) else None

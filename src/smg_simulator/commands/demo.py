@@ -10,7 +10,9 @@ import json
 import secrets
 import signal
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import attrs
 import httpx
@@ -66,23 +68,34 @@ def demo_flags(parser: argparse.ArgumentParser) -> None:
     text = f"port of the gateway; 0 takes a free one (default: {_LATER_PORT} with --serve, else a free one)"
     parser.add_argument("--port", type=_PORT, help=text)
     parser.add_argument("--serve", action="store_true", help="keep serving until interrupted")
+    parser.add_argument(
+        "--tools", action="store_true", help="show a function, a search of files and code, called by the model"
+    )
 
 
 def _demo(args: argparse.Namespace) -> int:
     port = args.port if args.port is not None else _LATER_PORT if args.serve else 0
-    toy = _toy()
+    toy = _toy(tools=args.tools)
     engine = SimulatedEngine(toy)
-    with in_thread(engine):
-        show = _Show(args.prompt, args.serve, engine.target, toy.model)
-        status = serve(_settings(engine.target, port, keep=args.serve), opened=show.begin)
+    with in_thread(engine), tempfile.TemporaryDirectory(prefix="smg-demo-") as folder:
+        show = _Show(args.prompt, args.serve, engine.target, toy.model, tools=args.tools)
+        settings = _settings(engine.target, port, keep=args.serve)
+        if args.tools:
+            from smg_simulator.commands.demo_tools import code_settings, tool_settings
+
+            settings = attrs.evolve(settings, mcp=tool_settings(Path(folder)), containers=code_settings())
+        status = serve(settings, opened=show.begin)
     return status or show.status
 
 
-def _toy() -> SimulatorConfig:
+def _toy(*, tools: bool) -> SimulatorConfig:
     """A toy that reads at once, as engines do, and writes at a pace at which a person sees that it streams."""
-    return SimulatorConfig(
-        context_length=_CONTEXT, rules=(_WRITTEN,), timing=Timing(prefill_rate=200_000, decode_rate=40)
-    )
+    rules: tuple[Rule, ...] = (_WRITTEN,)
+    if tools:
+        from smg_simulator.commands.demo_tools import tool_rules
+
+        rules = (*tool_rules(), *rules)
+    return SimulatorConfig(context_length=_CONTEXT, rules=rules, timing=Timing(prefill_rate=200_000, decode_rate=40))
 
 
 def _settings(engine: str, port: int, *, keep: bool) -> Config:
@@ -106,6 +119,7 @@ class _Show:
     keep: bool
     engine: str
     model: str
+    tools: bool = False
     status: int = 0
 
     def begin(self, listeners: Listeners) -> None:
@@ -120,8 +134,14 @@ class _Show:
         try:
             with httpx.Client(base_url=base, timeout=_PATIENCE_S, trust_env=False) as client:
                 print(f"engine   {self.engine}: a toy without a model, that draws words; it speaks real gRPC")
-                print(f"gateway  {base}\n\n> {self.prompt}\n", flush=True)
-                _stream(client, self.model, self.prompt)
+                print(f"gateway  {base}\n", flush=True)
+                if self.tools:
+                    from smg_simulator.commands.demo_tools import show_tools
+
+                    show_tools(client, self.model)
+                else:
+                    print(f"> {self.prompt}\n", flush=True)
+                    _stream(client, self.model, self.prompt)
             self._say_what_next(base, self.model, admin)
         except httpx.HTTPError as error:
             self.status = 1

@@ -1,4 +1,4 @@
-"""The HTTP doors of the embedded engine, on a port of their own: the servers of vLLM, SGLang and llama.cpp (edge).
+"""The HTTP doors of the embedded engine, on a port of their own: vLLM's, SGLang's, llama.cpp's, and pictures (edge).
 
 Waits and sends. What is answered is decided by the engine and by the codecs of the dialects. Above: whoever makes a
 `SimulatedEngine` that is to have them. HTTP/1.1 with chunked answers; what a client may send is bounded.
@@ -17,6 +17,9 @@ from urllib.parse import parse_qs
 import grpc
 
 from smg_core.engines.base import EngineRequest
+from smg_core.errors import SmgError
+from smg_core.wire.multipart import FormReader
+from smg_simulator.answers.pictures import picture_events, picture_object
 from smg_simulator.codecs.base import EngineState
 from smg_simulator.codecs.llamacpp import LlamaCppServerCodec
 from smg_simulator.codecs.sglang_http import SglangHttpServerCodec, aborted_id, server_info
@@ -47,6 +50,8 @@ _WEIGHTS = (
     *("/init_weights_update_group", "/begin_weight_update", "/update_weights_from_distributed"),
     *("/end_weight_update", "/destroy_weights_update_group"),
 )
+_PICTURES = ("/v1/images/generations", "/v1/images/edits")
+_FORM_FIELDS = 64
 _STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _OBJECT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -235,6 +240,8 @@ class HttpDoors:
             return await _respond(writer, 401, _error(f"the credential {headers.get('authorization')!r} is not valid"))
         if method == "POST" and path in self._codecs:
             return await self._generate(self._codecs[path](), headers, body, writer)
+        if method == "POST" and path in _PICTURES:
+            return await _pictures(headers, body, writer)
         if (method, path) == ("GET", "/health"):
             return await _respond(writer, 200 if self._engine.healthy else 503, b"")
         path, _, query = path.partition("?")
@@ -326,6 +333,39 @@ class HttpDoors:
         if not done:
             raise Refused(otherwise)
         return b"Done.\n"
+
+
+async def _pictures(headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
+    """Answer a request for pictures: as JSON, or as a form where some are to be changed."""
+    given: list[bytes] = []
+    try:
+        if headers.get("content-type", "").startswith("multipart/"):
+            form = FormReader(
+                headers["content-type"],
+                lambda _: None,
+                most=_FORM_FIELDS,
+                most_bytes=_MOST_HEAD,
+                files={"image", "image[]", "mask"},
+            )
+            form.feed(body)
+            form.end()
+            asked: dict[str, Any] = dict(form.fields)
+            given = [bytes(each.data) for each in form.uploads]
+        else:
+            asked = json.loads(body)
+        if asked.get("stream") not in (True, "true"):
+            return await _respond(writer, 200, picture_object(asked, given))
+        events = picture_events(asked, given)
+    except (Refused, SmgError, ValueError) as error:
+        return await _respond(writer, 400, _error(str(error)))
+    writer.write(_STREAM)
+    for each in events:
+        event = b"data: " + each + b"\n\n"
+        writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+        await writer.drain()
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
 
 
 async def _respond(writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:

@@ -125,6 +125,9 @@ class McpAnswers:
         try:
             found = await self._there().call(offered, arguments, progress)
             outcome = "error" if found.is_error else "ok"
+            accounting = self._services.live.accounting
+            if accounting is not None and not found.is_error and (dollars := self._there().price(offered)):
+                accounting.paid(asker.caller, offered.tool.server, offered.tool.tool, dollars)
         finally:
             now = clock.monotonic()
             told = ToolCalled(asker.request_id, offered.tool.server, offered.tool.name, outcome, now - began, now, True)

@@ -12,7 +12,7 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
-from smg_core.serving.spec import ApiContext, ApiSpec, again
+from smg_core.serving.spec import ApiContext, ApiName, ApiSpec, again
 from smg_core.wire.operation import EVENT_STREAM, Operation, OperationResponse
 
 __all__ = ["SPEC"]
@@ -69,7 +69,7 @@ def _mcp_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
 
 
 SPEC = ApiSpec(
-    (),
+    (ApiName("mcp"),),
     {"mcp": "/mcp: tools, resources and prompts of MCP servers and functions, by the Model Context Protocol"},
     _mcp_routes,
     (EnvelopeRule(MCP_PATH, mcp_error, metadata=_METADATA + MCP_PATH),),

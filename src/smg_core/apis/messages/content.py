@@ -43,6 +43,7 @@ BILLING = "x-anthropic-billing-header:"
 request: in front of a prompt it would make every cache of prefixes useless."""
 
 _NAMED = 16  # calls that an error names
+_FILE_ID = 256  # characters
 
 Place = tuple[int, int]
 """Where a part was read from: the index of the message (-1: the system prompt) and of the block in it (-1: a plain string)."""
@@ -69,9 +70,17 @@ def _without_billing(text: str) -> str:
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
+def _upload(block: JsonObject, at: str) -> str:
+    id = block.get("file_id")
+    if not isinstance(id, str) or not 0 < len(id) <= _FILE_ID:
+        raise InvalidRequest(f"{at}.container_upload.file_id: Input should be a valid string", param=f"{at}.file_id")
+    return id
+
+
 class Conversation:
     """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
-    tools that a tool search found, `called` those of tools that were called; `sources` are what the answer may cite."""
+    tools that a tool search found, `called` those of tools that were called; `sources` are what the answer may cite, `uploads`
+    the ids of files that are put into the container of its code."""
 
     def __init__(self, limits: LimitsConfig, *, drop_billing: bool) -> None:
         self.places: list[list[Place]] = []
@@ -79,6 +88,7 @@ class Conversation:
         self.referred: set[str] = set()
         self.called: set[str] = set()
         self.sources: list[CitableSource] = []
+        self.uploads: dict[str, None] = {}
         self._search_results = 0
         self._depth = limits.json_depth
         self._drop_billing = drop_billing
@@ -219,6 +229,8 @@ class Conversation:
                 return Text(f"Tool found: {block.tool_name}", mark_of(block.cache_control))
             case wire.OtherBlock():
                 _check_server_tool(block.block, at)
+                if block.block.get("type") == "container_upload":
+                    self.uploads[_upload(block.block, at)] = None
                 text = _told(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")

@@ -61,9 +61,29 @@ _MEMORY = _schema(
     old_path=_TEXT,
     new_path=_TEXT,
 )
+_POINT: JsonObject = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_COMPUTER = _schema(
+    ["action"],
+    action={
+        "type": "string",
+        "enum": [
+            *("screenshot", "left_click", "right_click", "middle_click", "double_click", "triple_click"),
+            *("left_click_drag", "left_mouse_down", "left_mouse_up", "mouse_move", "cursor_position", "scroll"),
+            *("type", "key", "hold_key", "wait", "zoom"),
+        ],
+    },
+    coordinate=_POINT,
+    start_coordinate=_POINT,
+    text=_TEXT,
+    scroll_direction={"type": "string", "enum": ["up", "down", "left", "right"]},
+    scroll_amount=_NUMBER,
+    duration={"type": "number"},
+    region={"type": "array", "items": _NUMBER, "minItems": 4, "maxItems": 4},
+)
 _CLIENT_TOOLS: Mapping[str, tuple[str, JsonObject]] = {
     "bash_": ("Run a command in a persistent bash shell, or restart the shell.", _BASH),
     "text_editor_": ("View, create and edit files.", _EDITOR),
+    "computer_20": ("Act on the computer once; its screen is given back.", _COMPUTER),
     "memory_": ("View, create and edit files of the memory directory /memories.", _MEMORY),
 }
 """By how their types begin: the tools that the client runs and gives no schema of."""
@@ -86,6 +106,18 @@ class OfferedTools(msgspec.Struct, frozen=True):
     servers: tuple[HostedTool, ...] = ()
     kinds: tuple[str, ...] = ()
     built_in: frozenset[str] = frozenset()
+
+    def with_uploads(self, files: tuple[str, ...]) -> "OfferedTools":
+        """The tools, of which that for code has these files in its container."""
+        if not files or "code" not in self.built_in:
+            return self
+        servers = [
+            msgspec.structs.replace(each, config={**each.config, "built_in": {**asked, "files": [*files]}})
+            if isinstance(asked := each.config.get("built_in"), dict) and asked["kind"] == "code"
+            else each
+            for each in self.servers
+        ]
+        return msgspec.structs.replace(self, servers=tuple(servers))
 
     @property
     def not_offered(self) -> tuple[str, ...]:
@@ -185,6 +217,8 @@ def _tool(tool: wire.ToolWire, at: str) -> FunctionTool:
     description, parameters = tool.description, tool.input_schema
     if known is not None:
         description, parameters = description or known[0], parameters or known[1]
+        if tool.display_width_px and tool.display_height_px:
+            description += f" Its display has {tool.display_width_px} x {tool.display_height_px} pixels."
     elif parameters is None:
         raise InvalidRequest("Field required", param=f"{at}.input_schema")
     if tool.input_examples:

@@ -252,6 +252,9 @@ class ToolWire(Struct, gc=False):
     max_content_tokens: int | None = None
     citations: JsonObject | None = None
     url_sources: JsonObject | None = None
+    display_width_px: Annotated[int, Meta(ge=1, le=1 << 20)] | None = None
+    display_height_px: Annotated[int, Meta(ge=1, le=1 << 20)] | None = None
+    enable_zoom: bool | None = None
 
 
 class McpPermission(Struct, gc=False):

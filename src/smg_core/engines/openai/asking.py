@@ -1,7 +1,7 @@
 """Which of its routes a server over HTTP is asked at for a generation: the body, and who reads the answer.
 
-Decides between Chat Completions and the routes for recordings and for speech. Pure. Above: engine, which sends it. Below: body
-and events of the first, speech and speaking for the others.
+Decides between Chat Completions and the routes for recordings, for speech and for pictures. Pure. Above: engine, which sends
+it. Below: body and events of the first, speech, speaking and imaging for the others.
 """
 
 from typing import Protocol
@@ -11,6 +11,7 @@ from msgspec import Struct
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.openai.fields import REASONING_FIELDS, ServerWords
+from smg_core.engines.openai.imaging import PictureDecoder, write_picture_request
 from smg_core.engines.openai.speaking import SoundDecoder, write_speech
 from smg_core.engines.openai.speech import SpeechDecoder, write_form
 from smg_core.engines.settings import EnginesConfig
@@ -73,6 +74,10 @@ def asking(
     if request.speaking is not None:
         sound = write_speech(request, request.speaking, model)
         return Asking("/audio/speech", sound, _JSON, "*/*", SoundDecoder(), raw=True)
+    if request.imaging is not None:
+        made = write_picture_request(request, request.imaging, model, extras=extras)
+        decoder = PictureDecoder(request.imaging, limits)
+        return Asking(made.path, made.body, made.content_type, "*/*", decoder, raw=True)
     asked = request.transcription
     if asked is not None and speech:
         form = write_form(request, asked, model)
@@ -80,8 +85,8 @@ def asking(
     words = ServerWords(developer_role(limits, extras=extras), tuple(sorted(learnt, reverse=True)) or REASONING_FIELDS)
     body = write_body(request, model=model, extras=extras, words=words)
     origin = request.origin or Origin("")
-    decoder = ChatDecoder(request.id, request.sampling.n, limits, learnt, calls=origin.calls)
-    return Asking("/chat/completions", body, _JSON, _STREAM, decoder)
+    reader = ChatDecoder(request.id, request.sampling.n, limits, learnt, calls=origin.calls)
+    return Asking("/chat/completions", body, _JSON, _STREAM, reader)
 
 
 def developer_role(limits: EnginesConfig, *, extras: bool) -> str:

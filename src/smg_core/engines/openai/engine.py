@@ -166,6 +166,7 @@ class OpenAiEngine(Unasked):
             lora=True,
             speech=self._pooled.routes.speech,
             speaks=self._pooled.routes.speaks,
+            pictures=self._pooled.routes.pictures,
         )
 
     async def pool(

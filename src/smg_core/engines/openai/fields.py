@@ -52,6 +52,7 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
     | {"max_tool_calls", "session_key", "home", "deadline_s", "size", "transcription", "speaking", "live", "written"}
+    | {"imaging"}
     | {"own_fields"},
     ReasoningSettings: frozenset({"visible", "keep", "adaptive", "between_tools"}),
     Message: frozenset({"id", "status", "phase"}),

@@ -24,6 +24,7 @@ _RERANK = ("/v1/rerank", "/rerank", "/v2/rerank")
 _SCORE = ("/score",)
 _CLASSIFY = ("/classify", "/v1/classify")
 _SPEECH, _SPEAKS = "/v1/audio/transcriptions", "/v1/audio/speech"
+_PICTURES = "/v1/images/generations"
 
 
 class PooledRoutes(Struct, frozen=True):
@@ -31,7 +32,7 @@ class PooledRoutes(Struct, frozen=True):
     `rerank` documents for one query. `model_info` is where it says what its model is, which is still to be asked. `tei`: it is
     Text Embeddings Inference, whose bodies are its own. `labels` are its model's classes, `most` the inputs that one call may
     have (0: not said), `context` its model's tokens (0: not said). `speech`: it has the routes for recordings, `speaks`: the one
-    for texts that are spoken."""
+    for texts that are spoken, `pictures`: those for pictures."""
 
     pools: frozenset[PoolKind] = frozenset({"embed"})
     score: str = ""
@@ -45,6 +46,7 @@ class PooledRoutes(Struct, frozen=True):
     context: int = 0
     speech: bool = True
     speaks: bool = True
+    pictures: bool = True
 
 
 EMBEDS = PooledRoutes()
@@ -106,6 +108,7 @@ def routes_of_openapi(body: bytes) -> PooledRoutes | None:
         asked,
         speech=_SPEECH in paths,
         speaks=_SPEAKS in paths,
+        pictures=_PICTURES in paths,
     )
 
 
@@ -161,5 +164,6 @@ def routes_of_info(body: bytes) -> PooledRoutes | None:
                 context=max(0, info.max_input_length),
                 speech=False,
                 speaks=False,
+                pictures=False,
             )
     return None

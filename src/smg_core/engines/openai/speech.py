@@ -5,14 +5,12 @@ object, a stream of OpenAI's events or of vLLM's chunks, or a text with times, w
 Sources: OpenAI's API reference; vLLM's TranscriptionStreamResponse.
 """
 
-from collections.abc import Iterator
-from hashlib import sha256
-
 import msgspec
 from msgspec import Struct
 
 from smg_core.engines.openai.answers import error_from_event
 from smg_core.engines.openai.chunks import ErrorWire
+from smg_core.engines.openai.forms import FormFile, WrittenForm, write_files_form
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter
 from smg_core.events import Event, Finished, OpaqueBlock, TextDelta, TextEnd, Usage
@@ -21,20 +19,12 @@ from smg_core.speech import Transcription
 from smg_core.sse import DONE, DataReader
 from smg_core.tokens import told_count
 
-__all__ = ["SpeechDecoder", "SpeechForm", "write_form"]
+__all__ = ["SpeechDecoder", "write_form"]
 
 _DEFAULTS = EnginesConfig()
 
 
-class SpeechForm(Struct, frozen=True):
-    """The path below the API's, the body, and its content type."""
-
-    path: str
-    body: bytes
-    content_type: str
-
-
-def write_form(request: GenerationRequest, asked: Transcription, model: str) -> SpeechForm:
+def write_form(request: GenerationRequest, asked: Transcription, model: str) -> WrittenForm:
     """The form for a request. Raises UnsupportedParameter for a recording that is no bytes."""
     data = next(
         (part.source.data for message in request.messages for part in message.parts if isinstance(part, Audio)), None
@@ -50,33 +40,9 @@ def write_form(request: GenerationRequest, asked: Transcription, model: str) -> 
     fields += [("timestamp_granularities[]", each) for each in asked.granularities]
     if request.stream and not asked.timed and not asked.translate:
         fields.append(("stream", "true"))
-    mark = _boundary(request.id, data, fields)
-    body = b"".join(_parts(mark, fields, asked, data))
     kind = "translations" if asked.translate else "transcriptions"
-    return SpeechForm(f"/audio/{kind}", body, f"multipart/form-data; boundary={mark}")
-
-
-def _boundary(request_id: str, data: bytes, fields: list[tuple[str, str]]) -> str:
-    """A mark that stands nowhere in what it separates."""
-    text = "\n".join(value for _, value in fields)
-    count = 0
-    while True:
-        found = sha256(f"{request_id}/{count}".encode("utf-8", "replace")).hexdigest()[:40]
-        if found.encode() not in data and found not in text:
-            return found
-        count += 1
-
-
-def _parts(mark: str, fields: list[tuple[str, str]], asked: Transcription, data: bytes) -> Iterator[bytes]:
-    for name, value in fields:
-        yield f'--{mark}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n'.encode()
-        yield value.encode("utf-8", "replace") + b"\r\n"
-    name = "".join(each if each.isprintable() and each not in '"\\' else "_" for each in asked.filename)
-    kind = asked.media_type if asked.media_type.isascii() and asked.media_type.isprintable() else ""
-    yield f'--{mark}\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n'.encode("utf-8", "replace")
-    yield f"content-type: {kind or 'application/octet-stream'}\r\n\r\n".encode()
-    yield data
-    yield f"\r\n--{mark}--\r\n".encode()
+    file = FormFile("file", asked.filename, asked.media_type, data)
+    return write_files_form(f"/audio/{kind}", request.id, fields, [file])
 
 
 class _Tokens(Struct):

@@ -92,7 +92,7 @@ class ProviderEngine(Unasked):
         if asked.at_once and (waits := getattr(sink, "wait_for_all", None)) is not None:
             waits()
         path = f"{self._api}{asked.path}"
-        fields = (("content-type", _JSON), ("accept", asked.accept), *asked.headers)
+        fields = (("content-type", asked.content_type), ("accept", asked.accept), *asked.headers)
 
         async def sent(receiver: HttpReceiver) -> SentCall:
             signed = await self._signed("POST", path, fields, asked.body)
@@ -109,7 +109,7 @@ class ProviderEngine(Unasked):
             return SentCall(started, signed)
 
         call = HttpAnswerCall(
-            Asking(asked.path, asked.body, _JSON, asked.accept, _reader(asked)),
+            Asking(asked.path, asked.body, asked.content_type, asked.accept, _reader(asked), raw=asked.raw),
             sink,
             str(self.address),
             self._limits,

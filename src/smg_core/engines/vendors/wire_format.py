@@ -26,7 +26,8 @@ EVENTS, WHOLE = "text/event-stream", "application/json"
 class ProviderCall(Struct, frozen=True):
     """One call: the path below the API's, the body, headers beside the credentials, and the reader of the answer (None where it
     is no stream). `losses` names what of the request the provider is not told, each with what is done in its place;
-    `accept` is the type that the answer is asked for in. `at_once`: it is asked for whole, and says nothing before it is."""
+    `accept` is the type that the answer is asked for in, `content_type` that of the body; `raw`: the decoder is given all of the
+    answer as it comes, whatever it is. `at_once`: it is asked for whole, and says nothing before it is."""
 
     path: str
     body: bytes
@@ -34,6 +35,8 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = EVENTS
+    content_type: str = "application/json"
+    raw: bool = False
     at_once: bool = False
 
 

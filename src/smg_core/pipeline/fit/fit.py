@@ -259,6 +259,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         )
     if request.speaking is not None and not facts.speaks:
         raise UnsupportedParameter("This model's engine makes no speech.", param="model")
+    if request.imaging is not None and not facts.pictures:
+        raise UnsupportedParameter("This model's engine makes no pictures.", param="model")
     if prompted.model.adapter and not facts.lora:
         raise UnsupportedParameter("This engine's protocol cannot carry an adapter.", param="model")
     if request.cache_salt is not None and not facts.cache_salt:

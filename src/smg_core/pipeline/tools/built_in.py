@@ -18,12 +18,13 @@ __all__ = ["CODE", "action_of", "built_in_fault", "built_in_functions", "cited_t
 _QUERY = 1000
 _ADDRESS = 2048
 _CODE = 200_000
-CODE = "code_interpreter"
-"""The name that the model knows the tool by that runs code."""
+_PROMPT = 32_000
+CODE, IMAGE = "code_interpreter", "image_generation"
+"""The names that the model knows the tools by that run code and make pictures."""
 _URL: JsonObject = {"type": "string", "description": "The address, beginning with https:// or http://."}
 
 
-_BOUNDS = (("query", _QUERY), ("url", _ADDRESS), ("code", _CODE))
+_BOUNDS = (("query", _QUERY), ("url", _ADDRESS), ("code", _CODE), ("prompt", _PROMPT))
 _OF_CODE = (
     "Runs Python, and gives what it prints and the value of its last expression. Variables stay from call to call. Files lie in "
     "/mnt/data, where the user's are too. There is no network."
@@ -34,6 +35,8 @@ def built_in_functions(asked: BuiltIn) -> tuple[ServerTool, ...]:
     """What the model is offered."""
     if asked.kind == "code":
         return (ServerTool(CODE, _OF_CODE, _schema(code={"type": "string", "description": "Python."})),)
+    if asked.kind == "image":
+        return (ServerTool(IMAGE, _OF_PICTURES[asked.action], _picture_schema(asked)),)
     told = {"readOnlyHint": True}
     if asked.kind == "web_fetch":
         only = " Only addresses that stand in the conversation can be read." if asked.named else ""
@@ -55,6 +58,22 @@ def built_in_functions(asked: BuiltIn) -> tuple[ServerTool, ...]:
     return tuple(found)
 
 
+_OF_PICTURES = {
+    "generate": "Makes a picture of what the prompt says, and shows it to the user.",
+    "edit": "Changes the pictures of the conversation as the prompt says, and shows the result to the user.",
+    "auto": "Makes a picture of what the prompt says, or changes those of the conversation, and shows it to the user.",
+}
+
+
+def _picture_schema(asked: BuiltIn) -> dict[str, Json]:
+    schema = _schema(prompt={"type": "string", "description": "What is to be seen, in words.", "maxLength": _PROMPT})
+    if asked.action == "auto" and asked.pictures:
+        edit: JsonObject = {"type": "boolean", "description": "True to change the pictures of the conversation."}
+        schema = _schema(prompt={"type": "string", "maxLength": _PROMPT}, edit=edit)
+        schema["required"] = ["prompt"]
+    return schema
+
+
 def _schema(**properties: JsonObject) -> dict[str, Json]:
     return {"type": "object", "properties": dict(properties), "required": list(properties)}
 
@@ -68,6 +87,8 @@ def action_of(name: str, arguments: str) -> JsonObject:
     found = read if isinstance(read, dict) else {}
     if name == CODE:
         return {"type": "code", "code": _text(found.get("code"))}
+    if name == IMAGE:
+        return {"type": "image", "prompt": _text(found.get("prompt"))}
     if name in ("web_search", "file_search"):
         return {"type": "search", "query": _text(found.get("query"))}
     url, pattern = _text(found.get("url")), _text(found.get("pattern"))

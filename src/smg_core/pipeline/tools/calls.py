@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Takes", "ToolCalling", "ToolListing"]
 
+_AT_WORK = {"code": "interpreting", "image": "generating"}
 Takes = Callable[[str, str], frozenset[str]]
 """The kinds of media that a model takes, for its name and the tenant that asks."""
 
@@ -114,13 +115,14 @@ class ToolCalling:
         own = call.server.built_in
         answer.tell((HostedStart(0, call.id, "mcp" if own is None else own.kind, _opening(call)),))
         if own is not None:
-            answer.tell((HostedProgress(0, "interpreting" if own.kind == "code" else "searching"),))
+            answer.tell((HostedProgress(0, _AT_WORK.get(own.kind, "searching")),))
         await answer.flush()
         task.add_done_callback(lambda _: running.changed.set())
         while not task.done():
             await running.changed.wait()
             if news := running.take():
-                answer.tell(tuple(HostedProgress(0, "progress", encode_object(each)) for each in news))
+                phase = "partial_image" if own is not None and own.kind == "image" else "progress"
+                answer.tell(tuple(HostedProgress(0, phase, encode_object(each)) for each in news))
                 await answer.flush()
         found = task.result()
         answer.tell((HostedEnd(0, _closing(found), found.is_error),))

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from smg_core.apis.responses.wire.client_tools import CLIENT_ITEMS, client_call, client_commands
 from smg_core.apis.responses.wire.decode import ResponsesRequest
 from smg_core.apis.responses.wire.mcp import (
     CLOSES,
@@ -45,6 +46,7 @@ from smg_core.apis.responses.wire.parts import (
     summary_part,
     transformation_object,
 )
+from smg_core.apis.responses.wire.pictures import state_of_picture
 from smg_core.apis.responses.wire.summaries import COMPACTION, summary_of
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
@@ -112,6 +114,7 @@ class ResponseBuilder:
         self.error: SmgError | None = None
         self._open: JsonObject | None = None
         self._kind = ""  # of the open item
+        self._client = ""  # the type of the tool whose call is open, where it is a built-in one of the client's
         self._texts: list[str] = []
         self._logprobs: list[JsonObject] = []
         self._pending: JsonObject | None = None
@@ -348,6 +351,10 @@ class ResponseBuilder:
         if tool.kind == "tool_search":
             self._add("tool_search_call", "tsc_", call_id=event.id, execution="client", arguments={})
             return
+        if (own := CLIENT_ITEMS.get(tool.kind)) is not None:
+            self._add(own.type, own.prefix, call_id=event.id, **client_call(tool.kind, ""))
+            self._client = tool.kind
+            return
         named: JsonObject = {"call_id": event.id, "name": tool.name}
         if tool.namespace is not None:
             named["namespace"] = tool.namespace
@@ -360,7 +367,7 @@ class ResponseBuilder:
     def call_delta(self, event: ToolCallDelta) -> None:
         if not event.arguments or self._open is None:
             return
-        if self._kind == "tool_search_call":
+        if self._kind == "tool_search_call" or self._client:
             self._texts.append(event.arguments)
         elif self._kind == "custom_tool_call":
             self._delta("response.custom_tool_call_input.delta", event.arguments, self._prefix)
@@ -373,7 +380,15 @@ class ResponseBuilder:
 
     def _close_call(self, item: JsonObject) -> None:
         text = "".join(self._texts)
-        if self._kind == "tool_search_call":
+        if self._client:
+            item |= client_call(self._client, text)
+            self._client = ""
+            for order, command in enumerate(client_commands(item)):
+                where = {"output_index": len(self.items), "command_index": order}
+                self._event("response.shell_call_command.added", **where, command="")
+                self._event("response.shell_call_command.delta", **where, delta=command)
+                self._event("response.shell_call_command.done", **where, command=command)
+        elif self._kind == "tool_search_call":
             item["arguments"] = object_of(text)
         elif self._kind == "custom_tool_call":
             self._event("response.custom_tool_call_input.done", **self._at(input=text))
@@ -404,7 +419,9 @@ class ResponseBuilder:
         """How far a call is: the event for one that runs, with what its server tells."""
         if self._open is not None and self._kind == "mcp_call" and event.phase == "progress":
             self._event("response.mcp_call.in_progress", **self._at(**progress_of(event)))
-        elif self._open is not None and event.phase in ("searching", "interpreting"):
+        elif self._open is not None and event.phase == "partial_image":
+            self._event(f"response.{self._kind}.partial_image", **self._at(**state_of_picture(event)))
+        elif self._open is not None and event.phase in ("searching", "interpreting", "generating"):
             self._event(f"response.{self._kind}.{event.phase}", **self._at())
 
     def hosted_end(self, event: HostedEnd) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from smg_core.apis.responses.wire.pictures import closed_picture, opened_picture, read_picture_tool
 from smg_core.built_in import BuiltIn
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.events import HostedEnd, HostedStart
@@ -26,17 +27,19 @@ __all__ = [
     "FileRanking",
     "FileSearchTool",
     "closed_call",
+    "earlier_container",
     "opened_call",
     "read_built_in",
     "read_file_search",
 ]
 
-BUILT_IN: Mapping[str, Literal["web_search", "file_search", "code"]] = {
+BUILT_IN: Mapping[str, Literal["web_search", "file_search", "code", "image"]] = {
     **dict.fromkeys(
         ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11"), "web_search"
     ),
     "file_search": "file_search",
     "code_interpreter": "code",
+    "image_generation": "image",
 }
 """The kind of built-in tool by the type on the wire."""
 
@@ -99,6 +102,8 @@ def read_built_in(tool: JsonObject, at: str, runs_here: frozenset[str]) -> Built
     """The built-in tool at `at`, whose kind runs here; None for one that cannot be had. Raises InvalidRequest."""
     if BUILT_IN[str(tool["type"])] == "code":
         return _code(explained(tool, CodeTool, at), at)
+    if BUILT_IN[str(tool["type"])] == "image":
+        return read_picture_tool(tool, at)
     if BUILT_IN[str(tool["type"])] == "file_search":
         return read_file_search(explained(tool, FileSearchTool, at), at)
     web = explained(tool, WebSearchTool, at)
@@ -123,6 +128,12 @@ def _code(tool: CodeTool, at: str) -> BuiltIn:
         place = f"{at}.container.memory_limit"
         raise UnsupportedParameter(f"Unsupported parameter: '{place}': leave it out.", param=place)
     return BuiltIn("code", files=tuple(dict.fromkeys(container.file_ids or ())))
+
+
+def earlier_container(items: Sequence[JsonObject]) -> str:
+    """The container in which code of the conversation has run last; "" for none."""
+    found = (item.get("container_id") for item in reversed(items) if item.get("type") == "code_interpreter_call")
+    return next((each for each in found if isinstance(each, str) and each.startswith("cntr_")), "")
 
 
 def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
@@ -156,6 +167,8 @@ def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
 
 def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
     """The prefix of the id and the fields of the item of a call that begins."""
+    if event.kind == "image":
+        return opened_picture(event)
     action = _object(event.payload).get("action")
     said = action if isinstance(action, dict) else {}
     if event.kind == "code":
@@ -174,6 +187,8 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
 
 def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> JsonObject:
     """What the end of a call adds to its item. Sources and results are told where the client includes them."""
+    if item["type"] == "image_generation_call":
+        return closed_picture(event)
     told = _object(event.payload)
     status: JsonObject = {"status": "failed" if event.failed else "completed"}
     if item["type"] == "code_interpreter_call":

@@ -246,6 +246,8 @@ def continued(
     )
     every = [*listed, *read.tools] if read.tools else []
     tools = read_tools(every, limits, request.generation.size, request.hosted) if every else first
+    if tools.servers:
+        tools = tools.with_found(items)
     messages, places = read.messages, read.places
     if wire.instructions:
         messages = (Message("system", (Text(wire.instructions),), content_is_text=True), *messages)

@@ -12,10 +12,15 @@ from smg_core.json_types import Json, JsonObject
 __all__ = [
     "CALL",
     "CALL_DONE",
+    "CODE",
+    "CODE_DONE",
+    "CODE_WRITTEN",
     "COMPACTION",
     "CUSTOM",
     "CUSTOM_DONE",
     "END",
+    "IMAGE",
+    "IMAGE_DONE",
     "ITEM",
     "LISTING",
     "LISTING_DONE",
@@ -27,6 +32,8 @@ __all__ = [
     "RUN",
     "RUN_ASKED",
     "RUN_DONE",
+    "SEARCH",
+    "SEARCH_DONE",
     "START",
     "SUMMARY",
     "SUMMARY_DONE",
@@ -51,12 +58,17 @@ LISTING, LISTING_DONE = "a list of tools is open", "a list of tools is complete"
 SEARCH, SEARCH_DONE = "a search is open", "a search is over"
 CODE, CODE_WRITTEN, CODE_DONE = "a call of code is open", "a call's code is complete", "a call of code is over"
 
+IMAGE, IMAGE_DONE = "a picture is being made", "a picture is made"
+
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
-_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE, CODE, CODE_WRITTEN, CODE_DONE)
+_HOSTED: tuple[str, ...] = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE)
+_HOSTED += (CODE, CODE_WRITTEN, CODE_DONE, IMAGE, IMAGE_DONE)
 _WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
+
+_PICTURE_MOMENTS = ("in_progress", "generating", "partial_image")
 
 NEXT: Mapping[str, Mapping[str, str]] = {
     "response.created": {START: CREATED},
@@ -78,6 +90,7 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.reasoning_summary_part.done": {SUMMARY_DONE: REASONING},
     "response.function_call_arguments.delta": {CALL: CALL},
     "response.function_call_arguments.done": {CALL: CALL_DONE},
+    **{f"response.shell_call_command.{moment}": {ITEM: ITEM} for moment in ("added", "delta", "done")},
     "response.custom_tool_call_input.delta": {CUSTOM: CUSTOM},
     "response.custom_tool_call_input.done": {CUSTOM: CUSTOM_DONE},
     "response.mcp_call.in_progress": {RUN: RUN, RUN_ASKED: RUN_ASKED},
@@ -98,6 +111,8 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.code_interpreter_call_code.done": {CODE: CODE_WRITTEN},
     "response.code_interpreter_call.interpreting": {CODE_WRITTEN: CODE_WRITTEN},
     "response.code_interpreter_call.completed": {CODE_WRITTEN: CODE_DONE},
+    **{f"response.image_generation_call.{moment}": {IMAGE: IMAGE} for moment in _PICTURE_MOMENTS},
+    "response.image_generation_call.completed": {IMAGE: IMAGE_DONE},
     "response.compaction.compacting": {COMPACTION: COMPACTION},
     _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION, *_HOSTED), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
@@ -116,6 +131,7 @@ _OPENS: Mapping[str, str] = {
     "web_search_call": SEARCH,
     "file_search_call": SEARCH,
     "code_interpreter_call": CODE,
+    "image_generation_call": IMAGE,
 }
 """The state that an added item of each type leads to; of every other type it is `ITEM`."""
 _JOINED: Mapping[str, tuple[str, str]] = {
@@ -144,7 +160,7 @@ _WITHOUT_STATUS = ("mcp_list_tools", "mcp_approval_request")
 _ITEM_STATUSES: Mapping[str, tuple[str | None, ...]] = {
     **dict.fromkeys(_WITHOUT_STATUS, (None,)),
     **dict.fromkeys(
-        ("mcp_call", "web_search_call", "file_search_call", "code_interpreter_call"),
+        ("mcp_call", "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
         ("completed", "incomplete", "failed"),
     ),
 }
@@ -198,6 +214,8 @@ class ResponsesGrammar:
             return None if item.get("id") and item.get("status") == status else "an added item is not in_progress"
         if kind == _DONE and isinstance(item, dict):
             return self._item_done(item)
+        if kind.startswith("response.shell_call_command."):
+            return None  # these name no item
         if event.get("item_id") != self._added.get("id"):
             return f"{kind} is of the item {event.get('item_id')} and not of {self._added.get('id')}"
         if kind in _WITH_PART and not (

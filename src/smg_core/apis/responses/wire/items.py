@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.apis.responses.wire import types as wire
+from smg_core.apis.responses.wire.client_tools import CLIENT_ITEMS, client_output
 from smg_core.apis.responses.wire.content import TEXTS, read_part
 from smg_core.apis.responses.wire.mcp import call_result
 from smg_core.apis.responses.wire.names import ToolNames
@@ -223,6 +224,8 @@ class _Reader:
             self._heard, self._unheard = set(self._refused), None
         if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
             return
+        if kind in _OF_CLIENT and self._client_item(kind, item, at):
+            return
         if (kind in _LEFT_OUT or kind in _AS_TEXT) and order >= self._loaded:
             explained(item, wire.ReplayedItem, at)
         if kind in _LEFT_OUT:
@@ -357,6 +360,23 @@ class _Reader:
         self._open[call.id] = _OpenCall(at, cut, earlier.turns if earlier is not None else [])
         self._open[call.id].turns.append(turn)
         turn.add(call, at)
+
+    def _client_item(self, kind: str, item: JsonObject, at: str) -> bool:
+        """A call of a built-in tool that the client runs, or its output; returns whether the request has that tool."""
+        call_id = str(item.get("call_id") or item.get("id") or at)
+        if kind.endswith("_output"):
+            if call_id not in self._calls:
+                return False
+            self._returned(call_id, *_placed(client_output(item, at), at))
+            return True
+        name = self._names.built_in(*_OF_CLIENT[kind])
+        if name is None:
+            return False
+        read = explained(item, wire.ReplayedItem, at)
+        made = CLIENT_ITEMS[_OF_CLIENT[kind][0]]
+        call = ToolCall(call_id, name, made.arguments(item), item_id=read.id)
+        self._called(call, at, cut=read.status == "incomplete")
+        return True
 
     def _output(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.OutputItem, at)
@@ -505,6 +525,17 @@ class _Reader:
         raise InvalidRequest(f"Item with id '{read.id[:80]}' not found.", param=f"{at}.id")
 
 
+def _placed(read: tuple[tuple[Part, ...], bool], at: str) -> tuple[tuple[Part, ...], str, bool]:
+    content, is_text = read
+    return content, at, is_text
+
+
+_OF_CLIENT: Mapping[str, tuple[str, ...]] = {
+    each.type: tuple(kind for kind, other in CLIENT_ITEMS.items() if other.type == each.type)
+    for each in CLIENT_ITEMS.values()
+}
+_OF_CLIENT = {**_OF_CLIENT, **{f"{kind}_output": tools for kind, tools in _OF_CLIENT.items()}}
+"""The types of the tools whose calls and outputs these items are."""
 _READERS: Mapping[str, Callable[[_Reader, JsonObject, str], None]] = {
     "message": _Reader._message,
     "reasoning": _Reader._reasoning,

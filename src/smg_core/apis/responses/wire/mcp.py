@@ -44,7 +44,7 @@ def read_server(tool: JsonObject, at: str) -> HostedTool:
 # -------------------------------------------------------------------------------------------------------------- the encoder
 
 _SEARCHES = ("web_search", "file_search")
-_BUILT_IN = (*_SEARCHES, "code")
+_BUILT_IN = (*_SEARCHES, "code", "image")
 OPENS: Mapping[str, Sequence[str]] = {
     "mcp_call": ("response.mcp_call.in_progress",),
     "mcp_list_tools": ("response.mcp_list_tools.in_progress",),
@@ -52,6 +52,7 @@ OPENS: Mapping[str, Sequence[str]] = {
     "web_search_call": ("response.web_search_call.in_progress",),
     "file_search_call": ("response.file_search_call.in_progress",),
     "code_interpreter_call": ("response.code_interpreter_call.in_progress",),
+    "image_generation_call": ("response.image_generation_call.in_progress",),
 }
 """The events behind `output_item.added`, by the type of the item."""
 CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
@@ -59,7 +60,10 @@ CLOSES: Mapping[tuple[str, bool], Sequence[str]] = {
     ("mcp_call", True): ("response.mcp_call.failed",),
     ("mcp_list_tools", False): ("response.mcp_list_tools.completed",),
     ("mcp_list_tools", True): ("response.mcp_list_tools.failed",),
-    **{(f"{kind}_call", False): (f"response.{kind}_call.completed",) for kind in (*_SEARCHES, "code_interpreter")},
+    **{
+        (f"{kind}_call", False): (f"response.{kind}_call.completed",)
+        for kind in (*_SEARCHES, "code_interpreter", "image_generation")
+    },
 }
 """The events before `output_item.done`, by the type of the item and whether it failed."""
 WITHOUT_STATUS = frozenset({"mcp_list_tools", "mcp_approval_request"})
@@ -113,7 +117,7 @@ def progress_of(event: HostedProgress) -> JsonObject:
 
 def closed_item(item: JsonObject, event: HostedEnd, include: frozenset[str] = frozenset()) -> JsonObject:
     """What the end of a block adds to its item; `include` has the parts that the client asks for."""
-    if item["type"] in ("web_search_call", "file_search_call", "code_interpreter_call"):
+    if item["type"] in ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"):
         return closed_call(item, event, include)
     told = _object(event.payload)
     if item["type"] == "mcp_list_tools":

@@ -12,11 +12,14 @@ import attrs
 __all__ = ["OfferedTool", "ToolNames"]
 
 _JOINT = "__"
+_NAMED = ("function", "custom", "tool_search")
+_BUILT_IN = "\0"  # in place of the namespace of a built-in tool
 
 
 @attrs.frozen
 class OfferedTool:
-    """What a name before the model stands for on the wire, and where it stands. `kind`: "function", "custom" or "tool_search"."""
+    """What a name before the model stands for on the wire, and where it stands. `kind`: "function", "custom",
+    "tool_search", or the type of a built-in tool that the client runs."""
 
     name: str
     namespace: str | None = None
@@ -38,7 +41,10 @@ class ToolNames:
 
     def add(self, tool: OfferedTool) -> str:
         """Take in a tool; returns its name before the model, unlike that of any other."""
-        known = self._flat.get((tool.name, tool.namespace))
+        key = (tool.name, tool.namespace)
+        if tool.kind not in _NAMED:  # the client may have a function of its name as well
+            key = (tool.kind, _BUILT_IN)
+        known = self._flat.get(key)
         if known is not None:
             self._by_flat[known] = tool
             return known
@@ -46,7 +52,7 @@ class ToolNames:
         while flat in self._by_flat:
             flat += "_"
         self._by_flat[flat] = tool
-        self._flat[tool.name, tool.namespace] = flat
+        self._flat[key] = flat
         return flat
 
     def add_server(self, at: str) -> None:
@@ -56,6 +62,10 @@ class ToolNames:
     def flat(self, name: str, namespace: str | None) -> str:
         """The name before the model; of a tool that the request does not have, the one it would get."""
         return self._flat.get((name, namespace)) or _flattened(name, namespace)
+
+    def built_in(self, *kinds: str) -> str | None:
+        """The name before the model of a built-in tool of one of these types; None where the request has none."""
+        return next((flat for kind in kinds if (flat := self._flat.get((kind, _BUILT_IN))) is not None), None)
 
     def of(self, flat: str) -> OfferedTool:
         """What `flat` stands for; a name that nobody gave stands for itself."""

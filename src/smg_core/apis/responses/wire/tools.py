@@ -5,16 +5,19 @@ model is not offered them while nothing here can run them; a choice that demands
 tool that the request does not have. Pure. Above: responses. Below: the wire types, request.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NoReturn
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.apis.responses.wire import types as wire
-from smg_core.apis.responses.wire.built_in import BUILT_IN, read_built_in
+from smg_core.apis.responses.wire.built_in import BUILT_IN, earlier_container, read_built_in
+from smg_core.apis.responses.wire.client_tools import CLIENT_ITEMS, client_function, is_client_tool
 from smg_core.apis.responses.wire.mcp import read_server
 from smg_core.apis.responses.wire.names import OfferedTool, ToolNames
+from smg_core.apis.responses.wire.pictures import pictures_in
 from smg_core.built_in import built_in_tool
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
@@ -47,16 +50,11 @@ HOSTED = frozenset(
         "image_generation",
         "mcp",
         "programmatic_tool_calling",
-        "local_shell",
         "shell",
-        "apply_patch",
-        "computer",
-        "computer_use",
-        "computer_use_preview",
     }
 )
-"""Types of tools that are taken, echoed and not offered to the model: those a server runs, and built-in ones that no local model
-knows."""
+"""Types of tools that a server runs: where none here does, they are taken, echoed and not offered to the model. A shell is one
+where it is in a container."""
 
 
 class ReadTools(Struct, frozen=True):
@@ -77,6 +75,22 @@ class ReadTools(Struct, frozen=True):
     def built_in(self) -> frozenset[str]:
         """The kinds of built-in tools that run here."""
         return frozenset([str(server.config["label"]) for server in self.servers if _is_built_in(server)])
+
+    def with_found(self, items: Sequence[JsonObject]) -> "ReadTools":
+        """The tools, of which those for pictures and code have what earlier turns have left for them: pictures, a container."""
+        finds: dict[str, Callable[[], JsonObject]] = {
+            "image": lambda: {"pictures": [*pictures_in(items)]},
+            "code": lambda: {"earlier": earlier_container(items)},
+        }
+        if self.built_in.isdisjoint(finds):
+            return self
+        servers = [
+            replace(server, config={**server.config, "built_in": {**asked, **find()}})
+            if isinstance(asked := server.config.get("built_in"), dict) and (find := finds.get(str(asked["kind"])))
+            else server
+            for server in self.servers
+        ]
+        return replace(self, servers=tuple(servers))
 
     @property
     def all(self) -> tuple[Tool, ...]:
@@ -105,7 +119,7 @@ def read_tools(
     servers: dict[str, HostedTool] = {}
     for at, tool in tools:
         kind = str(tool.get("type"))
-        if BUILT_IN.get(kind) in hosted or kind in hosted or kind in HOSTED:
+        if not is_client_tool(tool) and (BUILT_IN.get(kind) in hosted or kind in hosted or kind in HOSTED):
             if _hosted_tool(kind, tool, at, servers, hosted):
                 names.add_server(at)
             elif (kind != "mcp" or kind not in hosted) and f"built-in {BUILT_IN.get(kind)}" not in servers:
@@ -206,7 +220,12 @@ def _tool(tool: JsonObject, at: str, namespace: str | None) -> tuple[OfferedTool
         )
     if not isinstance(kind, str):
         raise no_kind(tool, at)
-    known = ", ".join(map(repr, ["function", "custom", "namespace", "tool_search", *sorted(HOSTED)]))
+    if namespace is None and is_client_tool(tool):
+        explained(tool, wire.BuiltInClientTool, at)
+        return OfferedTool(CLIENT_ITEMS[kind].name, None, kind, at), lambda flat: client_function(tool, flat)
+    known = ", ".join(
+        map(repr, ["function", "custom", "namespace", "tool_search", *sorted(HOSTED | set(CLIENT_ITEMS))])
+    )
     raise InvalidRequest(
         f"Invalid value for '{at}.type': {brief(repr(kind))}. Supported values are: {known}.",
         param=f"{at}.type",
@@ -267,7 +286,9 @@ def _chosen(choice: wire.NamedChoice, tools: ReadTools, at: str, *, demanded: bo
         return ToolKey(choice.name or "", choice.server_label, "mcp")
     if (kind := BUILT_IN.get(choice.type, "")) in tools.built_in:
         return ToolKey("", kind, "mcp")
-    if choice.type in HOSTED:
+    if (client := tools.names.built_in(choice.type)) is not None:
+        return ToolKey(client)
+    if choice.type in HOSTED or choice.type in CLIENT_ITEMS:
         if demanded:
             raise _unsupported(f"{at}.type", f" with the value '{choice.type}': such a tool cannot be called here")
         return None

@@ -223,6 +223,14 @@ class ReplayedItem(_Item):
     output: str | _Kind | list[_ShellResult] | None = None
 
 
+class BuiltInClientTool(_Item):
+    """What is read of a built-in tool that the client runs."""
+
+    display_width: Annotated[int, Meta(ge=1, le=1 << 20)] | None = None
+    display_height: Annotated[int, Meta(ge=1, le=1 << 20)] | None = None
+    environment: str | JsonObject | None = None
+
+
 class AdditionalTools(_Item):
     tools: list[JsonObject]
     role: str | None = None

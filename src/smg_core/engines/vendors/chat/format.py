@@ -7,6 +7,8 @@ refusals.
 from functools import partial
 from urllib.parse import quote, urlencode
 
+from msgspec.structs import replace
+
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.openai.asking import AnswerDecoder
@@ -20,6 +22,7 @@ from smg_core.engines.vendors.chat.refusals import chat_refusal, error_in_chunk
 from smg_core.engines.vendors.chat.told import ToldChat
 from smg_core.engines.vendors.endings import GAVE_UP, gave_up
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.pictures import picture_call
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
 from smg_core.engines.vendors.wire_names import SentNames
@@ -64,12 +67,16 @@ class ChatFormat:
             cache_salt=False,
             custom_tools=not self._profile.extras,
             documents=self._profile.documents,
+            pictures=self._profile.pictures,
             loads=False,
             kv_events=False,
         )
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
+        if request.imaging is not None:
+            made = picture_call(request, request.imaging, model, limits, extras=self._profile.extras)
+            return replace(made, path=self._path(model, made.path))
         losses, names = Losses(), SentNames(_NAME_LENGTH)
         made = write_chat(request, model, self._profile, names, losses, told=words == "chat")
         calls = (request.origin or Origin("")).calls
@@ -98,11 +105,11 @@ class ChatFormat:
             return VectorsFormat()
         return OpenAiVectors(profile.name, scores=profile.scores, api_version=api_version)
 
-    def _path(self, model: str) -> str:
+    def _path(self, model: str, path: str = "/chat/completions") -> str:
         if not self._api_version:
-            return "/chat/completions"
+            return path
         query = urlencode({"api-version": self._api_version})
-        return f"/openai/deployments/{quote(model, safe='')}/chat/completions?{query}"
+        return f"/openai/deployments/{quote(model, safe='')}{path}?{query}"
 
     def count(self, request: GenerationRequest, model: str) -> None:
         """None: these APIs count for nobody."""

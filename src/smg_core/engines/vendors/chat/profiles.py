@@ -46,8 +46,8 @@ class ChatProfile:
     earlier reasoning goes back, "" for none. `least_temperature` is sent for 0. `most` bounds numbers by their fields.
     `usage_asked`: it is asked for its counts. `forced_reasoning`: a call may be demanded while the model reasons. `json_schema`:
     it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself. `embeds`: it makes vectors of texts at
-    `/embeddings`; `scores`: and scores of documents at `/rerank`. `details`: it has details of its reasoning, which it wants back
-    unchanged."""
+    `/embeddings`; `scores`: and scores of documents at `/rerank`; `pictures`: it has OpenAI's routes for pictures. `details`: it
+    has details of its reasoning, which it wants back unchanged."""
 
     name: str
     takes: frozenset[str]
@@ -74,6 +74,7 @@ class ChatProfile:
     documents: bool = False
     embeds: bool = False
     scores: bool = False
+    pictures: bool = False
     details: bool = False
 
 
@@ -87,6 +88,7 @@ AZURE = ChatProfile(
     documents=True,
     embeds=True,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    pictures=True,
 )
 
 OPENAI = attrs.evolve(AZURE, name="openai-chat", takes=AZURE.takes - {"data_sources"}, path="/v1")
@@ -105,6 +107,7 @@ _ROWS = (
         _COMMON | _LOGPROBS | {"n", "parallel_tool_calls", "reasoning_effort", "prompt_cache_key"},
         bound="max_completion_tokens",
         efforts=("low", "medium", "high"),
+        pictures=True,
     ),
     ChatProfile(
         "mistral",

@@ -35,11 +35,13 @@ class AzureResponsesFormat:
     @property
     def facts(self) -> EngineFacts:
         """What can be asked of it."""
-        return attrs.evolve(self._responses.facts, dialect="azure-responses")
+        pictures = bool(self.usual_path)
+        return attrs.evolve(self._responses.facts, dialect="azure-responses", pictures=pictures)
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
-        """A generation."""
-        return replace(self._responses.ask(request, model, limits, words), path=self._path)
+        """A generation; pictures lie where they do at OpenAI, below Azure's newer address."""
+        call = self._responses.ask(request, model, limits, words)
+        return call if request.imaging is not None else replace(call, path=self._path)
 
     def count(self, request: GenerationRequest, model: str) -> None:
         """None: it counts for nobody."""

@@ -9,6 +9,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.losses import Losses
+from smg_core.engines.vendors.pictures import picture_call
 from smg_core.engines.vendors.refusals import waited
 from smg_core.engines.vendors.responses.body import write_responses
 from smg_core.engines.vendors.responses.events import ResponsesDecoder, responses_error_in
@@ -66,10 +67,13 @@ class ResponsesFormat:
             loads=False,
             kv_events=False,
             documents=True,
+            pictures=True,
         )
 
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
+        if request.imaging is not None:
+            return picture_call(request, request.imaging, model, limits)
         losses = Losses()
         made = write_responses(request, model, self._account, losses, told=words == "responses")
         decoder = ResponsesDecoder(model, made.names, limits, account=self._account)

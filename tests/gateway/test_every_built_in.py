@@ -1,0 +1,134 @@
+"""Every built-in tool in every API that has it: one that is not set up, or not the caller's, is taken, named in a header and not
+offered to the model, and refused only where it is demanded."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import House, in_process
+
+from smg_core import Config
+from smg_core.auth.settings import AuthConfig
+from smg_core.history.settings import HistoryConfig
+from smg_core.pipeline.settings import McpConfig
+
+pytestmark = pytest.mark.anyio
+
+CALLER = {"authorization": "Bearer sk-narrow-0000000000"}
+STORE = ["vs_none"]
+RESPONSES: dict[str, dict[str, Any]] = {
+    "web_search": {},
+    "web_search_2025_08_26": {},
+    "web_search_preview": {},
+    "web_search_preview_2025_03_11": {},
+    "code_interpreter": {"container": {"type": "auto"}},
+    "image_generation": {},
+    "programmatic_tool_calling": {},
+    "shell": {"environment": {"type": "container_auto"}},
+}
+MESSAGES = {
+    "web_search_20250305": "web_search",
+    "web_search_20260209": "web_search",
+    "web_fetch_20250910": "web_fetch",
+    "web_fetch_20260209": "web_fetch",
+    "code_execution_20250522": "code_execution",
+    "code_execution_20250825": "code_execution",
+    "tool_search_tool_bm25_20251119": "tool_search_tool_bm25",
+    "advisor_20260301": "advisor",
+}
+GEMINI = ("googleSearch", "urlContext", "codeExecution", "googleMaps", "computerUse", "googleSearchRetrieval")
+FILE = """
+servers:
+  - {name: web, protocol: python, functions: ["tests.gateway.test_tool_prices:look"], builtin_type: web_search_preview,
+     builtin_tool_name: look}
+  - {name: code, protocol: python, functions: ["tests.gateway.test_code_tools:run_python"], builtin_type: code_interpreter,
+     builtin_tool_name: run_python}
+  - {name: pictures, protocol: model, model: sim}
+"""
+
+
+@pytest.fixture(scope="module")
+async def plain() -> AsyncIterator[House]:
+    async with in_process(config=Config(history=HistoryConfig(url="memory:"))) as house:
+        yield house
+
+
+@pytest.fixture(scope="module")
+async def narrow(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """A gateway that has the tools, of which the caller may use none."""
+    file: Path = tmp_path_factory.mktemp("built-ins") / "mcp.yaml"
+    file.write_text(FILE)
+    auth = AuthConfig(keys=("sk-narrow-0000000000 tenant=acme tool=other.*",))
+    config = Config(history=HistoryConfig(url="memory:"), mcp=McpConfig(config=str(file)), auth=auth)
+    async with in_process(config=config) as house:
+        yield house
+
+
+@pytest.fixture(params=["plain", "narrow"])
+def house(request: pytest.FixtureRequest) -> House:
+    found: House = request.getfixturevalue(request.param)
+    return found
+
+
+async def asked(house: House, path: str, body: dict[str, Any]) -> Any:
+    before = len(house.engine.requests)
+    answer = await house.http.post(path, json=body, headers={**CALLER, "anthropic-version": "2023-06-01"})
+    offered = ""
+    if len(house.engine.requests) > before:
+        offered = house.engine.engine.vocabulary.decode(list(house.engine.requests[-1].input_ids))
+    return answer, offered
+
+
+def check(answer: Any, offered: str, kind: str) -> None:
+    assert answer.status_code == 200, answer.text
+    assert kind in answer.headers["x-smg-not-offered"].split(", ")
+    assert '"function"' not in offered
+
+
+@pytest.mark.parametrize("kind", RESPONSES)
+async def test_responses(house: House, kind: str) -> None:
+    tool = {"type": kind, **RESPONSES[kind]}
+    body: dict[str, Any] = {"model": "sim", "input": "Hello", "max_output_tokens": 16, "tools": [tool]}
+    answer, offered = await asked(house, "/v1/responses", body)
+    check(answer, offered, kind)
+    assert answer.json()["tools"] == [tool]
+    for choice in ({"type": kind}, "required"):
+        answer, _ = await asked(house, "/v1/responses", {**body, "tool_choice": choice})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"].startswith("tool_choice")
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+async def test_messages(house: House, kind: str) -> None:
+    tool = {"type": kind, "name": MESSAGES[kind]}
+    said = [{"role": "user", "content": "Hello"}]
+    body: dict[str, Any] = {"model": "sim", "messages": said, "max_tokens": 5, "tools": [tool]}
+    answer, offered = await asked(house, "/v1/messages", body)
+    check(answer, offered, kind)
+    for choice in ({"type": "any"}, {"type": "tool", "name": tool["name"]}):
+        answer, _ = await asked(house, "/v1/messages", {**body, "tool_choice": choice})
+        assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize("kind", GEMINI)
+async def test_generate_content(house: House, kind: str) -> None:
+    body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "tools": [{kind: {}}]}
+    answer, offered = await asked(house, "/v1beta/models/sim:generateContent", body)
+    check(answer, offered, kind)
+    demanded = {**body, "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}
+    answer, _ = await asked(house, "/v1beta/models/sim:generateContent", demanded)
+    assert answer.status_code == 400, answer.text
+
+
+async def test_chat(house: House) -> None:
+    body: dict[str, Any] = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5}
+    answer, offered = await asked(house, "/v1/chat/completions", {**body, "web_search_options": {}})
+    check(answer, offered, "web_search_options")
+
+
+@pytest.mark.parametrize("kind", ["google_search", "url_context", "code_execution"])
+async def test_interactions(house: House, kind: str) -> None:
+    body: dict[str, Any] = {"model": "sim", "input": "Hello", "tools": [{"type": kind}]}
+    answer, offered = await asked(house, "/v1beta/interactions", body)
+    check(answer, offered, kind)
