@@ -103,11 +103,11 @@ class _Control:
 
     async def reload(self, exchange: Exchange) -> None:
         await self._body(exchange, ReloadBody)
-        told = await self._control.reload()
-        workers = told.workers
+        changes = await self._control.reload()
+        workers = changes.workers
         answer = ReloadAnswer(
-            list(told.changed),
-            list(told.needs_restart),
+            list(changes.changed),
+            list(changes.needs_restart),
             list(workers.added),
             list(workers.changed),
             list(workers.retired),

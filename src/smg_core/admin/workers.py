@@ -255,8 +255,8 @@ class _Workers:
         for worker in workers:
             engines.setdefault(worker.spec.url, []).append(worker)
         asked = await asyncio.gather(*[self._ask(ranks[0], ask) for ranks in engines.values()])
-        told = dict(zip(engines, asked, strict=True))
-        rows = [_row(worker, told[worker.spec.url]) for worker in workers]
+        answers = dict(zip(engines, asked, strict=True))
+        rows = [_row(worker, answers[worker.spec.url]) for worker in workers]
         exchange.take_id(self._services.ids, "req_")
         headers = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
@@ -286,8 +286,8 @@ async def _loads(worker: Worker, engine: Engine) -> _Told:
     return HTTPStatus.OK, "", [RankRow(**attrs.asdict(rank)) for rank in loads.ranks]
 
 
-def _row(worker: Worker, told: _Told) -> WorkerAnswer:
-    status, message, ranks = told
+def _row(worker: Worker, details: _Told) -> WorkerAnswer:
+    status, message, ranks = details
     if ranks is not None and worker.spec.rank is not None:
         ranks = [row for row in ranks if row.rank == worker.spec.rank]
     return WorkerAnswer(worker.name, worker.facts.dialect, int(status), message, ranks)

@@ -175,9 +175,9 @@ class MemberChannel:
 
     def _all_told(self, frame: Caught) -> None:
         """What is kept here and was not told has been forgotten meanwhile."""
-        told, self._told = self._told or set(), None
+        addressees, self._told = self._told or set(), None
         for message in self._subscriptions.kept:
-            if (message.kind, message.key) not in told:
+            if (message.kind, message.key) not in addressees:
                 self._call(Notice(message.kind, message.key, b"", frame.number))
         self._loop.call_soon(self._called, frame.number, frame.token, frame.token)
         self._loop.call_soon(self._caught.set)

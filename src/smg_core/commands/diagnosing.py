@@ -128,9 +128,9 @@ async def _engines(config: Config, specs: Sequence[WorkerSpec], timeout: float) 
             return await _met(reaching, spec, timeout)
 
     answers = await asyncio.gather(*map(met, specs))
-    told = [each for each in answers if isinstance(each, Diagnosis)]
+    diagnoses = [each for each in answers if isinstance(each, Diagnosis)]
     engines = [each for each in answers if isinstance(each, _Met)]
-    return [*told, *map(_of_engine, engines), *_of_models(engines)]
+    return [*diagnoses, *map(_of_engine, engines), *_of_models(engines)]
 
 
 async def _met(reaching: Reaching, spec: WorkerSpec, timeout: float) -> _Met | Diagnosis:

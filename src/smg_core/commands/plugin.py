@@ -278,7 +278,7 @@ async def _checked(entry: "Entry", bodies: list[str]) -> int:
         print("".join([f"{line}\n" for line in heard]), end="")
         # All bodies are shown before anything is measured: the measured exchanges use up the lines that it may log.
         shown = [await _shown_to(plugin, body, heard) for body in bodies]
-        failed = [await _print_costs(plugin, body, told) for body, told in zip(bodies, shown, strict=True)]
+        failed = [await _print_costs(plugin, body, events) for body, events in zip(bodies, shown, strict=True)]
         plugin.close()
     finally:
         plugins.close()
@@ -330,9 +330,9 @@ async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_
     return list(found.values())
 
 
-async def _print_costs(plugin: "WasmPlugin", body: str, told: list[_Told]) -> bool:
+async def _print_costs(plugin: "WasmPlugin", body: str, events: list[_Told]) -> bool:
     """Print what was shown of a body, with the cost of each hook, unless one failed. Returns whether one did."""
-    failed = any(each.failed for each in told)
+    failed = any(each.failed for each in events)
     costs: dict[str, float] = {}
     fault = ""
     if not failed:
@@ -340,7 +340,7 @@ async def _print_costs(plugin: "WasmPlugin", body: str, told: list[_Told]) -> bo
             costs = {**await _measured(plugin, body, _REFUSED), **await _measured(plugin, body, _ANSWERED)}
         except MiddlewareFault as error:
             fault = error.reason
-    for each in told:
+    for each in events:
         cost = f"; {costs[each.hook]:.0f} us a call" if each.hook in costs else ""
         print("\n".join([*each.said, f"  {each.hook}: {each.verdict}{cost}"]))
     if fault:

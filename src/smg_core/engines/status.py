@@ -126,25 +126,25 @@ def error_from_status(code: int, message: str = "") -> SmgError | None:
         return None
     known = 0 < code < len(NAMES)
     name = NAMES[code] if known else "UNKNOWN"
-    kind, told = _ERRORS[name]
+    kind, sentence = _ERRORS[name]
     text = message[:_MAX_TEXT]
     shown = name if known else f"status {code}"
     detail = f"{shown}: {text}" if text else shown
-    return kind(told, detail=detail, said=text)
+    return kind(sentence, detail=detail, said=text)
 
 
 def error_from_http(status: int, text: str = "") -> SmgError:
     """The error for an HTTP status that came without a grpc-status: a proxy answered, or no gRPC server is there."""
     name = _HTTP_TO_GRPC.get(status, "UNKNOWN")
-    kind, told = _ERRORS[name]
+    kind, sentence = _ERRORS[name]
     said = text[:_MAX_TEXT]
-    return kind(told, detail=f"HTTP status {status}: {said}" if said else f"HTTP status {status}", said=said)
+    return kind(sentence, detail=f"HTTP status {status}: {said}" if said else f"HTTP status {status}", said=said)
 
 
 def error_from_reset(code: int) -> SmgError:
     """The error for a stream that the engine reset with this HTTP/2 error code."""
-    kind, told, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
-    return kind(told, detail=f"the engine reset the stream: {name}")
+    kind, sentence, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
+    return kind(sentence, detail=f"the engine reset the stream: {name}")
 
 
 def refused_by_name(error: SmgError) -> bool:

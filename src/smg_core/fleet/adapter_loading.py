@@ -67,8 +67,8 @@ class AdapterLoading:
         path = self._path(model)
         if path is None:
             return ""
-        told = [await self._held_in(role, model, path, exclude, fits) for role in self._roles(model)]
-        return "; ".join(filter(None, told))
+        holders = [await self._held_in(role, model, path, exclude, fits) for role in self._roles(model)]
+        return "; ".join(filter(None, holders))
 
     def used(self, worker: Worker, model: ServedModel) -> None:
         """A request for the adapter goes to the worker."""

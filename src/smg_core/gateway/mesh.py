@@ -144,7 +144,7 @@ class _MemberWhileLeading:
         """Be the member, until this is cancelled. The one before may still have the place for a while."""
         from smg_core.meshed.opening import mesh_name
 
-        services, told = self._services, False
+        services, announced = self._services, False
         while True:
             config = services.live.config
             speaker = None
@@ -153,9 +153,9 @@ class _MemberWhileLeading:
             try:
                 await self._be_member(speaker)
             except (OSError, ConfigError) as error:
-                if not told:
+                if not announced:
                     _log.warning("this process cannot speak in the mesh yet: %s", error)
-                told = True
+                announced = True
             await asyncio.sleep(_AGAIN_S)
 
     async def _be_member(self, speaker: "SharedSpeaker | None") -> None:

@@ -109,8 +109,8 @@ class LoopWatch:
         places = list(_places(sys._current_frames().get(self._thread_id)))
         again = self._repeats.note(tuple(places), now)
         if again is not None:
-            told = ("the event loop has been blocked for %.1f s (repeated %d times), at %s", now - seen, again)
-            log.warning(*told, " < ".join(places))
+            message = ("the event loop has been blocked for %.1f s (repeated %d times), at %s", now - seen, again)
+            log.warning(*message, " < ".join(places))
 
 
 def _places(frame: FrameType | None) -> "list[str]":

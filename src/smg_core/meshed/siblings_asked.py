@@ -56,11 +56,11 @@ class SiblingsAsked:
         if mesh is not None:
             return mesh.seen
         question = self._ids("ask-")
-        told = self._waiting[question] = asyncio.get_running_loop().create_future()
+        answer = self._waiting[question] = asyncio.get_running_loop().create_future()
         try:
             await self._channel.publish(_ASKED, question.encode())
             async with asyncio.timeout(min(self._config.mesh.join_s, self._config.channel.publish_s)):
-                found: dict[str, Any] = await told
+                found: dict[str, Any] = await answer
                 return found
         except TimeoutError:
             return {"kind": self._config.mesh.kind}
@@ -82,7 +82,7 @@ class SiblingsAsked:
             _log.warning("another process was not told of the mesh: %s", error)
 
     def _heard(self, message: Notice) -> None:
-        told = _told(message.body)
-        waiting = self._waiting.get(told.question)
+        answer = _told(message.body)
+        waiting = self._waiting.get(answer.question)
         if waiting is not None and not waiting.done():
-            waiting.set_result(told.answer)
+            waiting.set_result(answer.answer)

@@ -499,18 +499,18 @@ class PluginChain:
 
     async def end(self, end: End) -> str:
         """What plugins send behind the last piece of an event stream. What fails here is reported, and refuses nothing more."""
-        told: list[str] = []
+        names: list[str] = []
         for active in reversed(self._active):
             if active.failed or "end" not in active.hooks:
                 continue
             try:
-                told.append(
+                names.append(
                     checked(bounded_text, await active.asked(active.session.on_end, end), self._config.piece_bytes)
                 )
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
-        return "".join(told)
+        return "".join(names)
 
     def lift_refusals(self) -> None:
         """From now on plugins are shown an error that the client gets in place of the answer: those that have refused the answer

@@ -98,8 +98,8 @@ class GatewayMedia:
             video=_object(folder / "video_preprocessor_config.json"),
         )
         try:
-            if (told := processor_kwargs(self._config).get(name)) is not None:
-                files = files.with_kwargs(told)
+            if (arguments := processor_kwargs(self._config).get(name)) is not None:
+                files = files.with_kwargs(arguments)
             preparers = {pixels: self._preparer(files, tokenizer, pixels) for pixels in self._ways()}
         except (UnsupportedModel, MediaError) as error:
             log.warning("model %s: text only: %s", name, error)

@@ -94,11 +94,11 @@ class TimedCall:
         state: WorkerState,
         at: float,
         objective: Objective | None,
-        told: str,
+        cache_source: str,
     ) -> None:
         self._objectives, self._latencies, self._model = objectives, latencies, model
         self._worker, self._state, self._at = worker, state, at
-        self.objective, self.told = objective, told
+        self.objective, self.told = objective, cache_source
 
     def note(self, moment: Moment) -> None:
         """Learn from a moment of the request."""
@@ -165,10 +165,10 @@ class Objectives:
         return tuple([worker for worker, miss in zip(workers, missed, strict=True) if miss <= near]), "late"
 
     def sent(
-        self, headers: Mapping[str, str], model: str, worker: PredictedWorker, reads: int, at: float, told: str
+        self, headers: Mapping[str, str], model: str, worker: PredictedWorker, reads: int, at: float, cache_source: str
     ) -> TimedCall:
         """A request goes to a worker, which has to read so many tokens."""
-        shown, objective = told if self.on_missed == "say" else "", objective_of(headers)
+        shown, objective = cache_source if self.on_missed == "say" else "", objective_of(headers)
         return TimedCall(self, self._of(model), model, worker.name, state_of(worker, reads), at, objective, shown)
 
     def due(

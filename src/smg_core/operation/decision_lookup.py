@@ -50,10 +50,10 @@ class _Question:
         self.left = others
         self.found: asyncio.Future[Told | None] = asyncio.get_running_loop().create_future()
 
-    def take(self, told: Told) -> None:
+    def take(self, answer: Told) -> None:
         self.left -= 1
-        if not self.found.done() and (told.decisions or told.left_out or not self.left):
-            self.found.set_result(told)
+        if not self.found.done() and (answer.decisions or answer.left_out or not self.left):
+            self.found.set_result(answer)
 
     def give_up(self) -> None:
         if not self.found.done():
@@ -97,15 +97,15 @@ class Decided:
         timer = self._call_later(self._wait_s, question.give_up)
         try:
             await self._channel.publish(ASKED, msgspec.msgpack.encode(Asked(name, request_id)))
-            told = await question.found
+            answer = await question.found
         finally:
             timer.cancel()
             del self._questions[name]
-        if told is not None and told.left_out:
+        if answer is not None and answer.left_out:
             raise NotFound(
                 "The decisions for this request are larger than processes tell each other (channel.message_bytes)."
             )
-        return [] if told is None else told.decisions
+        return [] if answer is None else answer.decisions
 
     def _asked(self, message: Notice) -> None:
         asked = _ASKED.decode(message.body)
@@ -116,17 +116,17 @@ class Decided:
 
     async def _answer(self, asked: Asked) -> None:
         """Say what this process has. Whoever asked waits no longer than `wait_s` for it."""
-        told = Told(asked.question, self._decisions.of(asked.request_id))
+        answer = Told(asked.question, self._decisions.of(asked.request_id))
         try:
             try:
-                await self._channel.publish(TOLD, msgspec.msgpack.encode(told))
+                await self._channel.publish(TOLD, msgspec.msgpack.encode(answer))
             except PayloadTooLarge:
                 await self._channel.publish(TOLD, msgspec.msgpack.encode(Told(asked.question, [], left_out=True)))
         except SmgError as error:
             log.warning("decisions that another process wants cannot be told: %s", error)
 
     def _told(self, message: Notice) -> None:
-        told = _TOLD.decode(message.body)
-        question = self._questions.get(told.question)
+        answer = _TOLD.decode(message.body)
+        question = self._questions.get(answer.question)
         if question is not None:
-            question.take(told)
+            question.take(answer)

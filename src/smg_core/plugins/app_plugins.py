@@ -25,9 +25,9 @@ class Plugging:
     """The plugins of one app. `told` takes a step and tells the client of its errors, `refuse` tells one error, `headers` are
     those of every answer."""
 
-    def __init__(self, plugins: Plugins, told: _Told, refuse: Refuse, headers: OwnHeaders) -> None:
+    def __init__(self, plugins: Plugins, report: _Told, refuse: Refuse, headers: OwnHeaders) -> None:
         self._plugins = plugins
-        self._told, self._refuse, self._headers = told, refuse, headers
+        self._told, self._refuse, self._headers = report, refuse, headers
 
     @property
     def any(self) -> bool:

@@ -224,11 +224,11 @@ class Plugins:
             return
         again = self._repeats.note((happened.plugin, happened.hook, happened.reason), self._clock.monotonic())
         if again is not None:
-            told = f", {again} more like it since the last time" if again else ""
+            repeats = f", {again} more like it since the last time" if again else ""
             reason: str = happened.reason
             if self._words and isinstance(reason, FaultWords):
                 reason = f"{reason}: {reason.said}"
-            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, told)
+            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, repeats)
 
     # -------------------------------------------------------------------------------------------------------- changes
 

@@ -145,21 +145,21 @@ class Queueing:
     ) -> Awaitable[None] | None:
         """As `ModelQueues.begin_generation`."""
         chain, first = self._models_of(request), None
-        until, told = min(deadline, self._deadline(headers)), [] if always is None else always
-        before = len(told)
+        until, headers_out = min(deadline, self._deadline(headers)), [] if always is None else always
+        before = len(headers_out)
         for at, (model, following) in enumerate(zip(chain, (*chain[1:], ""), strict=True)):
             try:
                 place = self._place(request, model, prompts, lease, trace, headers, started)
                 if place is None:
                     break
                 place.refused, place.ticket.deadline = at, until
-                return self._enter(place, lease, told)
+                return self._enter(place, lease, headers_out)
             except (Overloaded, RateLimited) as error:
                 first = first or error
                 reason = self._goes_on(request, model, error) if following else ""
                 if not reason:
                     break
-                del told[before:]
+                del headers_out[before:]
                 trace.report(FellBack(request.id, model, following, reason))
         if first is not None:
             raise first
@@ -433,9 +433,9 @@ class QueuePlace:
             finally:
                 self._task = None
             self._requeue()
-            told: ToldHeaders = []
-            if self.offer(told):
-                await self.turn(told)
+            headers: ToldHeaders = []
+            if self.offer(headers):
+                await self.turn(headers)
 
     @staticmethod
     async def _begun(begin: Callable[[], Awaitable[object]]) -> None:

@@ -87,8 +87,8 @@ class ExpectedCache:
         guessed = self._gains(tokens, self._recent.match(keys[_COARSE - 1 :: _COARSE]), block * _COARSE)
         exact, stale = self._told.known_of(places, now)
         for place, gain in self._gains(tokens, self._sent.match(keys), block).items():
-            told = self._told.known(place)
-            if told is None or not told[0] or context.media:  # engines may name media in a way of their own
+            reported = self._told.known(place)
+            if reported is None or not reported[0] or context.media:  # engines may name media in a way of their own
                 guessed[place] = max(gain, guessed.get(place, 0))
         otherwise: Basis = "approximate" if keys else "none"
         bases: list[Basis] = ["exact" if each else otherwise for each in exact]
@@ -154,11 +154,11 @@ class ExpectedCache:
             return
         if self._most_noted and not isinstance(keys, tuple):  # the keys of a text are good within this process alone
             self._note(place, array("Q", keys))
-        told = self._told.known(place)
-        if told is not None:
+        reported = self._told.known(place)
+        if reported is not None:
             self._age(now)
             self._recent.insert(keys[_COARSE - 1 :: _COARSE], place)
-        if told is None or not told[0]:
+        if reported is None or not reported[0]:
             self._sent.insert(keys, place)
 
     def recall(self, place: CachePlace, keys: Sequence[int]) -> None:

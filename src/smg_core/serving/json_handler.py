@@ -49,8 +49,8 @@ def json_handler(
                 raise
             failure = await exchange.told(failure)
             headers = [*refusal_headers(services, failure), *named_by]
-            told = error(failure, exchange.request_id, located[0] if located else None)
-            await exchange.respond(status(failure), told, headers)
+            refusal = error(failure, exchange.request_id, located[0] if located else None)
+            await exchange.respond(status(failure), refusal, headers)
             return
         exchange.unwatch()
         if made is not None:

@@ -50,8 +50,8 @@ class CodeCalls:
 
 def answer_of_server(server: str, outcome: ToolOutcome) -> ToolAnswer:
     """What a server has given that ran code: its text, or `stdout` and `stderr` of its structured result."""
-    told = outcome.structured if isinstance(outcome.structured, Mapping) else {}
-    out, err = told.get("stdout"), told.get("stderr")
+    fields = outcome.structured if isinstance(outcome.structured, Mapping) else {}
+    out, err = fields.get("stdout"), fields.get("stderr")
     if not isinstance(out, str):
         out, err = ("", outcome.text) if outcome.is_error else (outcome.text, "")
     error = outcome.text if outcome.is_error else None

@@ -195,18 +195,18 @@ class WasmPlugin:
         """Whether the next call of a function begins on the event loop."""
         return self.compiled.in_steps and self.places.begins_here(name)
 
-    def heard(self, told: GuestSaid) -> None:
+    def heard(self, guest_words: GuestSaid) -> None:
         """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
-        if told.lines:
+        if guest_words.lines:
             now = asyncio.get_running_loop().time()
             if now - self._minute >= _MINUTE:
                 self._minute, self._lines = now, 0
             room = max(0, self.entry.limits.log_lines - self._lines)
-            self._lines += len(told.lines)
-            told.dropped += len(told.lines[room:])
-            del told.lines[room:]
-        if told.lines or told.counts or told.dropped:
-            self._hear(self.name, told)
+            self._lines += len(guest_words.lines)
+            guest_words.dropped += len(guest_words.lines[room:])
+            del guest_words.lines[room:]
+        if guest_words.lines or guest_words.counts or guest_words.dropped:
+            self._hear(self.name, guest_words)
 
     def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
         """Run something that blocks in a thread, when the tenant may have one. Cancelled as in `GuestThreads.run`."""

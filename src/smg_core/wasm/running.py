@@ -575,8 +575,8 @@ class Guest:
 
     def tell(self) -> GuestSaid:
         """What it has said since this was last asked."""
-        told, self.told, self.has_told = self.told, GuestSaid(), False
-        return told
+        words, self.told, self.has_told = self.told, GuestSaid(), False
+        return words
 
     def close(self) -> None:
         """Free its memory."""

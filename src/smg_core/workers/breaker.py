@@ -335,8 +335,8 @@ class Breakers:
                 self._put(self._table, key, standing)
 
     def _put(self, table: BreakerTable, key: str, standing: BreakerStanding) -> None:
-        told = table.put(key, standing)
-        (self._told.add if told and not standing.quiet else self._told.discard)(key)
+        change = table.put(key, standing)
+        (self._told.add if change and not standing.quiet else self._told.discard)(key)
 
     def _look(self) -> None:
         """Take over what other processes have written, if anything was since the last look."""

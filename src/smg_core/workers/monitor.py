@@ -164,15 +164,15 @@ class Monitor:
     async def _renew(self, worker: Worker) -> None:
         """Join by a new client, again and again until that succeeds. The same error is logged once."""
         worker.pending = worker.pending or "it has not joined yet"
-        told = ""
+        reason = ""
         while True:
             began = self._clock.monotonic()
             try:
                 engine, models = await self._joined_anew(worker)
             except CANNOT_JOIN as error:
                 worker.pending = str(error)
-                if worker.pending != told:
-                    told = worker.pending
+                if worker.pending != reason:
+                    reason = worker.pending
                     log.warning("worker %s has not joined as it was changed to be: %s", worker.name, error)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
@@ -324,7 +324,7 @@ class Monitor:
 
     async def _wait_until_joined(self, worker: Worker) -> Engine:
         """Connect and join, again and again until that succeeds. The same error is logged once."""
-        told = ""
+        reason = ""
         while True:
             began = self._clock.monotonic()
             try:
@@ -336,8 +336,8 @@ class Monitor:
                 self._joined(worker, type(error).__name__, began)
                 if isinstance(error, WorkerGone):
                     worker.process.unreachable()
-                if str(error) != told:
-                    worker.reason = told = str(error)
+                if str(error) != reason:
+                    worker.reason = reason = str(error)
                     self._changed.set()
                     log.warning("worker %s has not joined: %s", worker.name, error)
                 if not worker.in_flight:  # connect again the next time, perhaps in another dialect

@@ -205,8 +205,8 @@ def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
             if not all(isinstance(each, _PARTS) for each in value.content):
                 return error_outcome("the function gave an outcome with what is no part of one")
             structured = msgspec.json.decode(msgspec.json.encode(value.structured))
-            told = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
-            return outcome_of({**told, "structuredContent": structured}, limits)
+            fields = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
+            return outcome_of({**fields, "structuredContent": structured}, limits)
         if parts and all(isinstance(each, _PARTS) for each in parts):
             return outcome_of({"content": [block_of(each) for each in parts]}, limits)
         text = msgspec.json.encode(value).decode()

@@ -39,7 +39,7 @@ class ToolContext:
 
     tenant: str = ""
     request_id: str = ""
-    progress: OnProgress = attrs.field(default=lambda told: None, repr=False)
+    progress: OnProgress = attrs.field(default=lambda progress: None, repr=False)
 
 
 @attrs.frozen

@@ -316,9 +316,9 @@ _MOST_SHOWN = 20
 
 
 def _shown(faults: Mapping[str, str]) -> str:
-    told = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
-    more = len(faults) - len(told)
-    return "; ".join(told + ([f"and {more} more"] if more else [])) or "none"
+    reasons = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
+    more = len(faults) - len(reasons)
+    return "; ".join(reasons + ([f"and {more} more"] if more else [])) or "none"
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> McpError | None:

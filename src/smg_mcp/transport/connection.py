@@ -121,14 +121,14 @@ class McpConnection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], progress: OnProgress | None) -> dict[str, Any]:
         """The result of a call as JSON. Raises our errors; ServerSaidNo where the server answers with one of JSON-RPC."""
-        told: Any = None
+        received: Any = None
         if progress is not None:
 
             async def told(done: float, total: float | None, message: str | None) -> None:
                 progress(ToolProgress(done, total, message))
 
         with self._errors():
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=told)
+            result = await self._client.call_tool(tool, dict(arguments), progress_callback=received)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listed(self, what: str, most: int, pages: int) -> list[dict[str, Any]]:
@@ -147,8 +147,8 @@ class McpConnection:
             with self._errors():
                 page = await ask(cursor=cursor)
             for each in getattr(page, field):
-                told = each.model_dump(by_alias=True, mode="json", exclude_none=True)
-                found.setdefault(told[key], told)
+                listed = each.model_dump(by_alias=True, mode="json", exclude_none=True)
+                found.setdefault(listed[key], listed)
             cursor = page.next_cursor
             if cursor in seen or len(found) >= most:
                 break

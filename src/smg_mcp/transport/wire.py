@@ -394,8 +394,8 @@ def _rpc_error(content: bytes, rpc_id: object) -> dict[str, Any] | None:
         return None
     if not isinstance(message, dict) or "jsonrpc" not in message:
         return None
-    error, told = message.get("error"), message.get("id")
-    return error if isinstance(error, dict) and (told is None or str(told) == str(rpc_id)) else None
+    error, id = message.get("error"), message.get("id")
+    return error if isinstance(error, dict) and (id is None or str(id) == str(rpc_id)) else None
 
 
 def _status_fault(response: httpx2.Response) -> WireFault:

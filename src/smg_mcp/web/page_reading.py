@@ -40,11 +40,11 @@ class PageReader:
         settings = self._settings
         try:
             async with asyncio.timeout(settings.read_seconds), self._places:
-                told = await self._told(text.encode("utf-8", "replace"))
+                output = await self._told(text.encode("utf-8", "replace"))
         except TimeoutError:
             raise PageRefused(f"its text could not be found within {settings.read_seconds:g} s") from None
         try:
-            found = msgspec.json.decode(told, type=_Read)
+            found = msgspec.json.decode(output, type=_Read)
         except msgspec.DecodeError:
             raise PageRefused("its text could not be found within the bounds of time and memory") from None
         return found.title, found.text
@@ -61,8 +61,8 @@ class PageReader:
             env={},
         )
         try:
-            told, _ = await program.communicate(page)
-            return told
+            output, _ = await program.communicate(page)
+            return output
         finally:
             if program.returncode is None:
                 with contextlib.suppress(ProcessLookupError):

@@ -124,15 +124,15 @@ def _run(args: argparse.Namespace) -> int:
 def _replayed(name: str, trace: FleetTrace, settings: FleetSettings, chooser: MakeChooser) -> FleetRun:
     """A run, with how far it is on standard error: one line that changes on a terminal, elsewhere one at each fifth."""
     of, terminal = len(trace.requests), sys.stderr.isatty()
-    told = 0
+    reported_at = 0
 
     def come(count: int) -> None:
-        nonlocal told
+        nonlocal reported_at
         percent = 100 * count // of
         if terminal:
             print(f"\r{name}: {percent} % of {of:,} requests", end="", file=sys.stderr, flush=True)
-        elif percent // 20 > told:
-            told = percent // 20
+        elif percent // 20 > reported_at:
+            reported_at = percent // 20
             print(f"{name}: {percent} % of {of:,} requests", file=sys.stderr, flush=True)
 
     run = replay(trace, settings, chooser, come=come)

@@ -56,6 +56,6 @@ class Pausing:
     def left(self, others: int) -> None:
         """Called when a request has ended and `others` still run."""
         if not others:
-            told, self._told = self._told, []
-            for tell in told:
+            pauses, self._told = self._told, []
+            for tell in pauses:
                 tell()

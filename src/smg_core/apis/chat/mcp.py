@@ -238,17 +238,17 @@ class HostedCalls:
             return self._ended(event)
         if not isinstance(event, HostedStart) or event.kind not in (KIND, "mcp_approval_request"):
             return None
-        told = _object(event.payload)
+        payload = _object(event.payload)
         ran = event.kind == KIND
         found = self.calls if ran else self.asked
         item: JsonObject = {
             "id": f"{'mcp' if ran else 'mcpr'}_{self._name}{len(found)}",
-            "server_label": told.get("server"),
-            "name": told.get("name"),
-            "arguments": told.get("arguments") or "{}",
+            "server_label": payload.get("server"),
+            "name": payload.get("name"),
+            "arguments": payload.get("arguments") or "{}",
         }
-        if told.get("approval") is not None:
-            item["approval_request_id"] = told["approval"]
+        if payload.get("approval") is not None:
+            item["approval_request_id"] = payload["approval"]
         found.append(item)
         return ("mcp_calls" if ran else "mcp_approval_requests"), {"index": len(found) - 1, **item}
 

@@ -266,10 +266,10 @@ class GeminiStreamEncoder:
             case Failed():
                 self._ended = True
                 if is_blocked_prompt(event.error) and not self._begun:
-                    told = encode_object({**_BLOCKED, **self._names()})
+                    blocked = encode_object({**_BLOCKED, **self._names()})
                 else:
-                    told = gemini_error(event.error, locate=self._request.locate)
-                frames.append(self._frame(told))
+                    blocked = gemini_error(event.error, locate=self._request.locate)
+                frames.append(self._frame(blocked))
                 if self._array:
                     frames.append(b"]")
             case Cancelled():

@@ -84,8 +84,8 @@ def stream_fields(fields: JsonObject) -> JsonObject:
 
 def interaction_error(error: SmgError, locate: Locate | None = None) -> JsonObject:
     """An error as interactions and their streams tell it."""
-    told: JsonObject = msgspec.json.decode(gemini_error(error, locate=locate))["error"]
-    return {"code": error.gemini_status, "message": told["message"]}
+    error_body: JsonObject = msgspec.json.decode(gemini_error(error, locate=locate))["error"]
+    return {"code": error.gemini_status, "message": error_body["message"]}
 
 
 def interaction_usage(usage: Usage) -> JsonObject:

@@ -219,11 +219,11 @@ class McpEndpoint:
         try:
             while not task.done():
                 await news.changed.wait()
-                for told in news.take():
+                for notice in news.take():
                     if exchange.started:
-                        await exchange.write(event_of(told), last=False)
+                        await exchange.write(event_of(notice), last=False)
                     else:
-                        await exchange.begin(200, headers, event_of(told), last=False)
+                        await exchange.begin(200, headers, event_of(notice), last=False)
         finally:
             task.cancel()
         if exchange.started:
@@ -269,16 +269,16 @@ class _News:
         """The `OnProgress` of the call."""
         if self._left:
             self._left -= 1
-            told: JsonObject = {"progress": news.progress, "total": news.total, "message": news.message}
-            params = {name: value for name, value in told.items() if value is not None}
+            progress: JsonObject = {"progress": news.progress, "total": news.total, "message": news.message}
+            params = {name: value for name, value in progress.items() if value is not None}
             self._told.append(notification("notifications/progress", {"progressToken": self._token, **params}))
             self.changed.set()
 
     def take(self) -> list[JsonObject]:
         """What is new since the last time."""
-        told, self._told = self._told, []
+        notices, self._told = self._told, []
         self.changed.clear()
-        return told
+        return notices
 
 
 def _unheard(news: ToolProgress) -> None:

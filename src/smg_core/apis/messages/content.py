@@ -226,9 +226,9 @@ class Conversation:
     def _search_result(self, block: wire.SearchResultBlock) -> str:
         """A result of a search of the client's. Where it is to be cited, each of its texts is a source with a mark of its own."""
         texts = [each.text for each in block.content]
-        told = ""
+        source_text = ""
         if block.citations is not None and block.citations.enabled:
-            told = "" if self.sources else f"{CITE_HOW}\n"
+            source_text = "" if self.sources else f"{CITE_HOW}\n"
             before = len(self.sources)
             place = self._search_results
             self.sources += [
@@ -239,7 +239,7 @@ class Conversation:
         self._search_results += 1
         text = "\n\n".join(texts)
         head = f"<source>{block.source}</source>\n<title>{block.title}</title>"
-        return f"{told}<search_result>\n{head}\n{text}\n</search_result>"
+        return f"{source_text}<search_result>\n{head}\n{text}\n</search_result>"
 
     def _result(self, block: wire.ToolResultBlock, at: str) -> ToolResult:
         content = block.content

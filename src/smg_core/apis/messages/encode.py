@@ -143,10 +143,10 @@ def _applied(edits: Sequence[EditedContext]) -> JsonObject:
 
 def _applied_edit(edit: EditedContext) -> JsonObject:
     if edit.kind == "reasoning":
-        told: JsonObject = {"type": "clear_thinking_20251015", "cleared_thinking_turns": edit.changed}
+        applied: JsonObject = {"type": "clear_thinking_20251015", "cleared_thinking_turns": edit.changed}
     else:
-        told = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": edit.changed}
-    return {**told, "cleared_input_tokens": edit.tokens}
+        applied = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": edit.changed}
+    return {**applied, "cleared_input_tokens": edit.tokens}
 
 
 def _message(request: MessagesRequest) -> JsonObject:
@@ -197,8 +197,8 @@ class MessagesStreamEncoder:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
         if self._ended:
             return b""
-        told = self._verbatim
-        if len(events) == 1 and told is None and type(event := events[0]) is TextDelta and self._open == "text":
+        verbatim = self._verbatim
+        if len(events) == 1 and verbatim is None and type(event := events[0]) is TextDelta and self._open == "text":
             # one more token
             text = event.text
             encoded = encode_ascii(text) if text.isascii() else encode_text(text)

@@ -53,8 +53,8 @@ def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
     summary = without_surrogates(turn.output.text.strip())
     if not summary:
         raise EngineFailed("The model wrote no summary.")
-    told = msgspec.json.encode(Compacted(summary, turn.usage))
-    yield from ask(Tell((OpaqueBlock(0, COMPACTED, told),)))
+    payload = msgspec.json.encode(Compacted(summary, turn.usage))
+    yield from ask(Tell((OpaqueBlock(0, COMPACTED, payload),)))
     if request.pauses:
         yield from ask(Finish(turn))
     else:

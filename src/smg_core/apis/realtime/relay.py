@@ -372,9 +372,9 @@ class RelayedSession:
 
     def _lose(self, error: SmgError, code: int) -> None:
         """The server's session is over: what is under way has failed, and the client's connection ends."""
-        told = error_object(error)
+        error_body = error_object(error)
         for response in self._under_way.values():
-            ended = ended_by_loss(response.created, "failed", told)
+            ended = ended_by_loss(response.created, "failed", error_body)
             self._put(written("response.done", self._names("event_"), response=ended))
         for response in [*self._asked, *self._under_way.values()]:
             response.call.ended(None, error)
@@ -447,8 +447,8 @@ class RelayedSession:
         if self._has_left or response.told or refused == b"-":
             return
         if refused and (not began or response.call.over):
-            told = msgspec.json.decode(refused)["error"]
-            self._put(written("error", self._names("event_"), error={**told, "event_id": own}))
+            error_body = msgspec.json.decode(refused)["error"]
+            self._put(written("error", self._names("event_"), error={**error_body, "event_id": own}))
         elif not refused and response.heard.error is not None and not isinstance(response.heard.error, WorkerError):
             self._put(error_frame(response.heard.error, self._names("event_"), own))
 

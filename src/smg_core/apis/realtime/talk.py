@@ -153,8 +153,8 @@ class SessionTalk:
         session, item = self._session, event.fields
         run, tenant = self._services.running.executor.run, self._socket.caller.tenant
         if len(event.sound) > DECODED_INLINE // 8 and phone_law(session.settings, "input") is not None:
-            told = event
-            event = await run(lambda _: session.pcm(told), size=len(event.sound), caller=tenant)
+            answer = event
+            event = await run(lambda _: session.pcm(answer), size=len(event.sound), caller=tenant)
         else:
             event = session.pcm(event)
         sound = event.sound
@@ -363,14 +363,14 @@ class SessionTalk:
                 return
             self._put(running, session.leaving(begun, line))
             if line.startswith(_TRANSCRIPT):
-                told = _TRANSCRIPT_DELTA.decode(line)
+                delta = _TRANSCRIPT_DELTA.decode(line)
                 where: JsonObject = {
                     "response_id": begun.id,
-                    "item_id": told.item_id,
-                    "output_index": told.output_index,
-                    "content_index": told.content_index,
+                    "item_id": delta.item_id,
+                    "output_index": delta.output_index,
+                    "content_index": delta.content_index,
                 }
-                speaker.hear(where, told.delta)
+                speaker.hear(where, delta.delta)
 
     def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
         """What speaks for a response."""
@@ -470,5 +470,5 @@ class _Envelope(msgspec.Struct):
 
 
 def _refusal(envelope: bytes) -> JsonObject:
-    told = msgspec.json.decode(envelope, type=_Envelope).error
-    return {name: told.get(name) for name in ("type", "code", "message")}
+    refusal = msgspec.json.decode(envelope, type=_Envelope).error
+    return {name: refusal.get(name) for name in ("type", "code", "message")}

@@ -59,8 +59,8 @@ def compaction_api(
 
 
 def _changed(body: JsonObject, status: str, error: SmgError | None, now: float) -> JsonObject:
-    told: JsonObject = {} if error is None else {"error": error_object(error)}
-    return {**body, **told, "status": status}
+    fields: JsonObject = {} if error is None else {"error": error_object(error)}
+    return {**body, **fields, "status": status}
 
 
 RESPONSES_WORDS = StoredWords(

@@ -232,8 +232,8 @@ class ResponseMemory:
         if cut:
             encoder.interrupt()
         response = encoder.response()
-        told = isinstance(encoder, ResponsesStreamEncoder) and encoder.begun
-        if cut and not told and not response["output"]:
+        announced = isinstance(encoder, ResponsesStreamEncoder) and encoder.begun
+        if cut and not announced and not response["output"]:
             return
         await asyncio.shield(self._write(decoded, response))
 

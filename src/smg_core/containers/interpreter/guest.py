@@ -184,10 +184,10 @@ def _run(code: str, name: str, namespace: dict[str, object]) -> None:
 def _told(failed: BaseException, err: _Output) -> str:
     """Write what was raised, without the frames of this module, and return its last line."""
     try:
-        told = traceback.TracebackException.from_exception(failed)
-        told.stack = traceback.StackSummary.from_list([each for each in told.stack if each.filename != _OWN_FILE])
-        text = "".join(told.format())[-_MOST_ERROR:]
-        last = "".join(told.format_exception_only()).strip().splitlines()[-1]
+        trace = traceback.TracebackException.from_exception(failed)
+        trace.stack = traceback.StackSummary.from_list([each for each in trace.stack if each.filename != _OWN_FILE])
+        text = "".join(trace.format())[-_MOST_ERROR:]
+        last = "".join(trace.format_exception_only()).strip().splitlines()[-1]
     except Exception:  # noqa: BLE001 (the words of an error are code of the guest too)
         text = last = type(failed).__name__
     err.write(text if text.endswith("\n") else text + "\n")

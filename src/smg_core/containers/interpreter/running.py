@@ -194,7 +194,7 @@ class Interpreters:
         """Begin a program for the container; another process may have been quicker."""
         await self._make_room()
         bounds = self.bounds
-        told = {
+        settings = {
             "component": str(self._component),
             "folder": str(folder),
             "memory": bounds.memory,
@@ -203,7 +203,7 @@ class Interpreters:
             "idle_s": bounds.idle_s,
         }
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(_PROGRAM), json.dumps(told)),
+            *(sys.executable, "-I", str(_PROGRAM), json.dumps(settings)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -144,7 +144,7 @@ class GoogleChain:
     async def _of_program(self, account: ExternalAccount, program: Mapping[str, Any]) -> str:
         if self.environment.get("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES") != "1":
             raise ValueError("a program for the external identity wants GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES=1")
-        told = {
+        variables = {
             "GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE": account.audience,
             "GOOGLE_EXTERNAL_ACCOUNT_TOKEN_TYPE": account.subject_token_type,
         }
@@ -152,7 +152,7 @@ class GoogleChain:
         if not command:
             raise ValueError("the source of the external identity names no command")
         timeout_s = float(program.get("timeout_millis", 1000 * self.timeout_s)) / 1000
-        written = await output_of(command, timeout_s, environment=told)
+        written = await output_of(command, timeout_s, environment=variables)
         try:
             said = msgspec.json.decode(written, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

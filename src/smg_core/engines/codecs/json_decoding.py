@@ -61,10 +61,10 @@ def done_reply(message: bytes) -> EngineReply:
     """What an engine says of a task that it has done: status 200 with a text, or with an object that says `success`."""
     text = message.decode("utf-8", "replace").strip()
     try:
-        told: object = msgspec.json.decode(message) if message else None
+        answer: object = msgspec.json.decode(message) if message else None
     except msgspec.DecodeError:
         return EngineReply(True, text)
-    if isinstance(told, dict):
-        done = told.get("success") is not False
-        return EngineReply(done, str(told.get("message") or told.get("error_message") or ""))
-    return EngineReply(True, "" if told is None else str(told))
+    if isinstance(answer, dict):
+        done = answer.get("success") is not False
+        return EngineReply(done, str(answer.get("message") or answer.get("error_message") or ""))
+    return EngineReply(True, "" if answer is None else str(answer))

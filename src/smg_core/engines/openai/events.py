@@ -384,14 +384,14 @@ class ChatDecoder:
         error_of: Callable[[ErrorWire | str], SmgError] = error_from_event,
     ) -> None:
         self._error_of = error_of
-        told = set[str]() if learnt is None else learnt
+        unknown_fields = set[str]() if learnt is None else learnt
         self.done = False
         self.error: SmgError | None = None
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
         room = _HeldBudget(limits.http_held_bytes)
         call_id = calls + request_id
-        self._choices = [_Choice(index, call_id, room, limits.http_calls, told) for index in range(choices)]
+        self._choices = [_Choice(index, call_id, room, limits.http_calls, unknown_fields) for index in range(choices)]
         self._usage: UsageWire | None = None
 
     def feed(self, data: bytes) -> list[Event]:

@@ -121,13 +121,13 @@ def read_scores(body: bytes, headers: Mapping[str, str], count: int) -> list[Vec
     rows = answer if isinstance(answer, list) else answer.data or answer.results or []
     if sorted(each.index for each in rows) != list(range(count)):
         raise EngineGarbled("The engine sent another number of scores than it was asked for.")
-    told = _tokens(None if isinstance(answer, list) else answer.usage, headers)
+    tokens = _tokens(None if isinstance(answer, list) else answer.usage, headers)
     found = []
     for row in sorted(rows, key=lambda each: each.index):
         score = row.score if row.relevance_score is None else row.relevance_score
         if score is None:
             raise EngineGarbled("The engine sent a document without a score.")
-        found.append(vector_of([score], 0 if row.index else told))
+        found.append(vector_of([score], 0 if row.index else tokens))
     return found
 
 
@@ -135,8 +135,8 @@ def _tokens(usage: _Usage | None, headers: Mapping[str, str]) -> int:
     """The tokens that a server counted, in its answer or in the header of TEI; 0 where it counts none."""
     if usage is not None:
         return told_count(usage.prompt_tokens or usage.total_tokens)
-    told = headers.get("x-compute-tokens", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 12 else 0
+    header = headers.get("x-compute-tokens", "")
+    return int(header) if header.isascii() and header.isdigit() and len(header) < 12 else 0
 
 
 def write_classes(call: PoolCall, routes: PooledRoutes, *, model: str, extras: bool) -> PooledBody:

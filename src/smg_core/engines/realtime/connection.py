@@ -128,11 +128,11 @@ async def connect_peer(
         if made and made[0].transport is not None:
             made[0].transport.abort()
         if isinstance(error, InvalidStatus):
-            told = error.response
+            response = error.response
             raise PeerRefused(
-                told.status_code,
-                {name.lower(): value for name, value in told.headers.raw_items()},
-                bytes(told.body or b""),
+                response.status_code,
+                {name.lower(): value for name, value in response.headers.raw_items()},
+                bytes(response.body or b""),
             ) from None
         if isinstance(error, OSError | ssl.SSLError | UnicodeError | TimeoutError | InvalidHandshake | EOFError):
             raise WorkerGone(

@@ -264,7 +264,7 @@ ROUTER = (
         "router",
         ToldOtherwise,
         ("concept",),
-        any_number=lambda told: tuple([((concept,), 1) for concept in told.concepts]),
+        any_number=lambda record: tuple([((concept,), 1) for concept in record.concepts]),
     ),
 )
 

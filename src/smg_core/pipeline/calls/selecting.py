@@ -89,8 +89,10 @@ class Selecting:
         def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
             return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
 
-        told = await ready(prompted, step.exclude, fits)
-        return replace(step, told=f"{step.told}; {told}" if step.told and told else step.told or told)
+        ready_words = await ready(prompted, step.exclude, fits)
+        return replace(
+            step, told=f"{step.told}; {ready_words}" if step.told and ready_words else step.told or ready_words
+        )
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -371,14 +373,14 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
-        wishes, how_placed, told = None, "", ""
+        wishes, how_placed, note = None, "", ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
         context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
         tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
         if self.objectives is not None and role == "regular":
-            candidates, told = self._meeting(self.objectives, served, candidates, context, trace)
+            candidates, note = self._meeting(self.objectives, served, candidates, context, trace)
         ranks_tripped = self._registry.breakers.ranks_tripped
         seen = tuple([self._shown(each, now) for each in candidates] if ranks_tripped else records_of(candidates))
         if wishes is not None and wishes.weighed:
@@ -410,7 +412,7 @@ class Selecting:
         )
         unread = max(0, tokens - pick.cached) if reads else 0
         if self.objectives is not None and role == "regular" and isinstance(trace, Trace):
-            trace.awaited = self.objectives.sent(request.headers, served, worker, unread, now, told)
+            trace.awaited = self.objectives.sent(request.headers, served, worker, unread, now, note)
         return Chosen(worker, role, rank, unread, probe)
 
     def _meeting(

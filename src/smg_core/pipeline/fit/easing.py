@@ -53,8 +53,8 @@ def _may_be_eased(request: GenerationRequest, facts: EngineFacts) -> bool:
     """Whether the engine was told the schema of a function that need not be kept: in a call that is demanded, and where the
     gateway wished for it."""
     mode = request.tool_choice.mode
-    told = mode == "required" or (mode == "auto" and facts.takes_ids and has_trait(request, WISHES_STRICT))
-    return told and any(map(_is_free, request.tools))
+    demanded = mode == "required" or (mode == "auto" and facts.takes_ids and has_trait(request, WISHES_STRICT))
+    return demanded and any(map(_is_free, request.tools))
 
 
 def _is_free(tool: Tool) -> bool:
@@ -66,6 +66,6 @@ def _described(tool: Tool) -> Tool:
     if not isinstance(tool, FunctionTool):
         return tool
     schema = msgspec.json.encode(tool.parameters).decode()
-    told = f"Its arguments are an object of this JSON schema: {schema}"
-    description = f"{tool.description}\n{told}" if tool.description else told
+    schema_words = f"Its arguments are an object of this JSON schema: {schema}"
+    description = f"{tool.description}\n{schema_words}" if tool.description else schema_words
     return replace(tool, description=description, parameters={"type": "object"})

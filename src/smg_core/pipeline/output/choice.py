@@ -83,11 +83,11 @@ class ChoiceOutput:
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
-        told_of = plan.logprobs or plan.token_ids
-        looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
+        per_token = plan.logprobs or plan.token_ids
+        looked_at = plan.stop or plan.hidden_ids or per_token or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client unchanged
         # A parser reads the text, and nothing else looks at the tokens.
-        self.parsed = self.parser is not None and not (plan.stop or told_of or plan.check or plan.echo)
+        self.parsed = self.parser is not None and not (plan.stop or per_token or plan.check or plan.echo)
         self.tokens = 0
         # One more than was asked for may come: an end token that the engine does not count.
         self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD

@@ -275,9 +275,9 @@ class Gathering:
         finally:
             place.leave()
             if call is not None:
-                told = None if self._terms.timeouts.impatient(error) else error
-                counts = answered or (told is not None and not isinstance(told, InternalError))
-                self._pooling.end(call, told, self._pooling.now - began, counts=counts)
+                reportable = None if self._terms.timeouts.impatient(error) else error
+                counts = answered or (reportable is not None and not isinstance(reportable, InternalError))
+                self._pooling.end(call, reportable, self._pooling.now - began, counts=counts)
             if picked.probe is not None:
                 picked.probe.give_back()
             if not answered and not isinstance(error, InvalidRequest):

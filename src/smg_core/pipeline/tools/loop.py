@@ -152,8 +152,8 @@ def looped(
     servers = servers_of(request, terms)
     listed = yield from ask(ListTools(servers, request.caller, request.headers))
     offers, current = with_offers(request, listed, terms)
-    if told := [event for each in listed if each.server.label not in known for event in listing(each)]:
-        yield from ask(Tell(tuple(told)))
+    if listings := [event for each in listed if each.server.label not in known for event in listing(each)]:
+        yield from ask(Tell(tuple(listings)))
     spent = _Spent()
     if approved or refused:
         calls = [_approved_call(call, offers, current) for call in approved]

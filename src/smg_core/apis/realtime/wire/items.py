@@ -142,8 +142,8 @@ class Item:
 
     def body(self) -> JsonObject:
         """The item as it is told."""
-        told: JsonObject = msgspec.json.decode(self.shown)
-        return told
+        body: JsonObject = msgspec.json.decode(self.shown)
+        return body
 
 
 def item_given(
@@ -171,17 +171,17 @@ def item_given(
         )
     if read.id is not None and "\x00" in read.id:
         raise InvalidRequest(f"Invalid '{at}.id': it has a NUL.", param=f"{at}.id", code="invalid_value")
-    told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
+    given = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
-        told["content"] = [
+        given["content"] = [
             _part(part, read.role, f"{at}.content[{place}]", hears=hears, law=law)
             for place, part in enumerate(read.content)
         ]
         if not read.content:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
     if isinstance(read, _FunctionCall) and read.call_id is None:
-        told["call_id"] = make_id("call_")
-    return made_item({**told, "id": read.id or make_id("item_")})
+        given["call_id"] = make_id("call_")
+    return made_item({**given, "id": read.id or make_id("item_")})
 
 
 def _part(part: JsonObject, role: str, at: str, *, hears: bool, law: Law | None) -> JsonObject:
@@ -230,10 +230,10 @@ def _checked_sound(audio: str, at: str, law: Law | None) -> str:
     return audio
 
 
-def made_item(told: JsonObject, hidden: str = "") -> Item:
+def made_item(fields: JsonObject, hidden: str = "") -> Item:
     """The item that is told so, which is known to be one; `hidden` is the reasoning before it."""
-    kind, id = str(told["type"]), str(told["id"])
-    body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **told}
+    kind, id = str(fields["type"]), str(fields["id"])
+    body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **fields}
     said = _said(body, kind)
     body = _without_sound(body)
     if kind not in ("message", "function_call", "function_call_output"):
@@ -246,8 +246,8 @@ def made_item(told: JsonObject, hidden: str = "") -> Item:
         encode_object(body),
         said=said,
         hidden=encode_object(thought) if hidden else b"",
-        call_id=str(told.get("call_id") or ""),
-        asks=str(told.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
+        call_id=str(fields.get("call_id") or ""),
+        asks=str(fields.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
     )
 
 
@@ -284,13 +284,13 @@ def _without_sound(body: JsonObject) -> JsonObject:
     content = body.get("content")
     if not isinstance(content, list) or not any(isinstance(part, dict) and "audio" in part for part in content):
         return body
-    told: list[Json] = [
+    parts: list[Json] = [
         {"transcript": None, **{name: value for name, value in part.items() if name != "audio"}}
         if isinstance(part, dict) and "audio" in part
         else part
         for part in content
     ]
-    return {**body, "content": told}
+    return {**body, "content": parts}
 
 
 def _spoken(part: JsonObject, kind: str) -> JsonObject:

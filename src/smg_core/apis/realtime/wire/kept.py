@@ -31,8 +31,8 @@ _COPIED: dict[str, tuple[str, ...]] = {
 
 def kept_of(item: Item) -> KeptEntries:
     """The ids and bodies that are kept of an item: its reasoning, and itself; none of one that is not complete yet."""
-    told = item.body()
-    if told.get("status") == "in_progress" or not item.said:
+    body = item.body()
+    if body.get("status") == "in_progress" or not item.said:
         return []
     said: JsonObject = msgspec.json.decode(item.said)
     content = said.get("content")
@@ -42,8 +42,8 @@ def kept_of(item: Item) -> KeptEntries:
             return []  # sound whose words nobody has written down
         said["content"] = parts
     if item.kind == "mcp_list_tools":
-        said["tools"] = told.get("tools", [])
-    status = {"status": told["status"]} if "status" in told else {}
+        said["tools"] = body.get("tools", [])
+    status = {"status": body["status"]} if "status" in body else {}
     kept = [(item.id, encode_body({**said, "id": item.id, **status}))]
     if item.hidden:
         thought: JsonObject = msgspec.json.decode(item.hidden)
@@ -80,17 +80,17 @@ def _thought(kept: JsonObject) -> str:
 def _told(kept: JsonObject) -> JsonObject:
     """The item of a session that an item of the store is."""
     kind = kept.get("type", "message")
-    told: JsonObject = {"type": kind}
+    fields: JsonObject = {"type": kind}
     if kept.get("status") in ("completed", "incomplete"):
-        told["status"] = kept["status"]
+        fields["status"] = kept["status"]
     if kind == "message":
         role = "system" if kept.get("role") == "developer" else kept.get("role")
-        return {**told, "role": role, "content": _parts(kept.get("content"), str(role))}
+        return {**fields, "role": role, "content": _parts(kept.get("content"), str(role))}
     if not isinstance(kind, str) or kind not in _COPIED:
         raise _cannot(f"an item of type {brief(repr(kind))}")
     if kind == "function_call_output" and not isinstance(kept.get("output"), str):
         raise _cannot("an output that is no text")
-    return {**told, **{name: kept[name] for name in _COPIED[kind] if name in kept}}
+    return {**fields, **{name: kept[name] for name in _COPIED[kind] if name in kept}}
 
 
 def _parts(content: Json, role: str) -> list[Json]:

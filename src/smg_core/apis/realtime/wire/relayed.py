@@ -156,13 +156,13 @@ class _Response(Struct):
 
 def usage_of(response: Raw | UnsetType) -> Usage | None:
     """The tokens of a response that is over; None where it does not say."""
-    told = _response(response).usage
-    if told is None:
+    usage = _response(response).usage
+    if usage is None:
         return None
-    details = told.input_token_details or _Cached()
+    details = usage.input_token_details or _Cached()
     return Usage(
-        max(0, told.input_tokens),
-        max(0, told.output_tokens),
+        max(0, usage.input_tokens),
+        max(0, usage.output_tokens),
         max(0, details.cached_tokens),
         image_tokens=max(0, details.image_tokens),
         audio_tokens=max(0, details.audio_tokens),
@@ -209,8 +209,8 @@ class _About(Struct):
 
 def ended_by_loss(created: bytes, status: Literal["failed", "cancelled"], error: JsonObject) -> JsonObject:
     """The response that an event `response.created` told of, which ends without a word of its server."""
-    told = msgspec.json.decode(created).get("response")
-    response: JsonObject = told if isinstance(told, dict) else {}
+    created_response = msgspec.json.decode(created).get("response")
+    response: JsonObject = created_response if isinstance(created_response, dict) else {}
     return {**response, "status": status, "status_details": {"type": status, "error": error}}
 
 

@@ -277,10 +277,10 @@ class RealtimeSession:
 
     def told_whole(self, item: Item, before: str | None) -> list[bytes]:
         """The events of an item that joins the conversation complete."""
-        told = msgspec.Raw(item.shown)
+        whole = msgspec.Raw(item.shown)
         return [
-            self.event("conversation.item.added", previous_item_id=before, item=told),
-            self.event("conversation.item.done", previous_item_id=before, item=told),
+            self.event("conversation.item.added", previous_item_id=before, item=whole),
+            self.event("conversation.item.done", previous_item_id=before, item=whole),
         ]
 
     def _retrieve(self, fields: ItemNamed) -> TakenEvent:
@@ -350,14 +350,14 @@ class RealtimeSession:
         reads = partial(self._read, settings, items, metadata if isinstance(metadata, dict) else None)
         turn = None if self.unwritten else reads()
         id = self.names("resp_")
-        told = _response_object(id, settings, self._conversation_id if inside else None, metadata)
-        voiced = Voiced(told, self.names, inside, settings["output_modalities"] == ["audio"])
+        response = _response_object(id, settings, self._conversation_id if inside else None, metadata)
+        voiced = Voiced(response, self.names, inside, settings["output_modalities"] == ["audio"])
         begun = Begun(id, turn, reads, voiced, RealtimeEncoder(voiced))
         if inside:
             self.active = begun
         else:
             self.aside[id] = begun
-        return TakenEvent([self.event("response.created", response=told)], begin=begun)
+        return TakenEvent([self.event("response.created", response=response)], begin=begun)
 
     def _read(self, settings: JsonObject, items: list[Item] | None, metadata: JsonObject | None) -> ResponseTurn:
         """What a response reads: these items as they are now, None for the conversation."""
@@ -433,15 +433,15 @@ class RealtimeSession:
         """The lines of a response's encoder as they leave. Those of the conversation get their place in it, and change it; with
         the last one the response is over."""
         begun.encoder.sent(lines)
-        told = [
+        events = [
             self._placed(begun, line) if line.startswith(CONVERSATION_EVENT) else line
             for line in lines.splitlines()
             if line.startswith(b"{")  # what a plugin has ended is told at the end of the response
         ]
-        if told and told[-1].startswith(END_EVENT):
+        if events and events[-1].startswith(END_EVENT):
             begun.ended = True
             self._forget(begun)
-        return told
+        return events
 
     def _placed(self, begun: Begun, line: bytes) -> bytes:
         fields = _CONVERSATION_LINE.decode(line)
@@ -455,9 +455,9 @@ class RealtimeSession:
         if begun.cut is not None or begun.ended:
             return []
         if begun.voiced.in_conversation:
-            told = self.sounds.setdefault(str(where["item_id"]), SoundTold())
-            told.size += size
-            told.characters = characters
+            sound = self.sounds.setdefault(str(where["item_id"]), SoundTold())
+            sound.size += size
+            sound.characters = characters
         return [self.event("response.output_audio.delta", **where, delta=audio)]
 
     def limits_told(self, headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -483,7 +483,7 @@ def _response_object(id: str, settings: JsonObject, conversation: str | None, me
     audio = settings["audio"]
     output = audio.get("output") if isinstance(audio, dict) else None
     voice = {name: output.get(name) for name in ("format", "voice")} if isinstance(output, dict) else {}
-    told: JsonObject = {
+    response: JsonObject = {
         "object": "realtime.response",
         "id": id,
         "status": "in_progress",
@@ -496,7 +496,7 @@ def _response_object(id: str, settings: JsonObject, conversation: str | None, me
         "usage": None,
         "metadata": metadata,
     }
-    return told
+    return response
 
 
 def _refusal(code: str, active: Begun | None) -> SmgError:

@@ -214,13 +214,15 @@ class ResponseBuilder:
         if not self._streams:
             return
         data = encode_text(text)
-        told = b""
+        logprobs_field = b""
         if logprobs is not None:
-            told = b',"logprobs":' + (encode_object([logprob_object(each) for each in logprobs]) if logprobs else b"[]")
+            logprobs_field = b',"logprobs":' + (
+                encode_object([logprob_object(each) for each in logprobs]) if logprobs else b"[]"
+            )
         padding = b""
         if self._request.obfuscate:
             padding = b',"obfuscation":"%b"' % (b"x" * (-len(data) % _BLOCK))
-        self._frame(kind, fields + b',"delta":' + data + told + padding)
+        self._frame(kind, fields + b',"delta":' + data + logprobs_field + padding)
 
     # ------------------------------------------------------------------------------------------------------------- text
 

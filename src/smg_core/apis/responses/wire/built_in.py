@@ -171,11 +171,11 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
 
 def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> JsonObject:
     """What the end of a call adds to its item. Sources and results are told where the client includes them."""
-    told = _object(event.payload)
+    payload = _object(event.payload)
     status: JsonObject = {"status": "failed" if event.failed else "completed"}
     if item["type"] == "code_interpreter_call":
-        return {**status, **_ran(told, include)}
-    found = told.get("sources")
+        return {**status, **_ran(payload, include)}
+    found = payload.get("sources")
     sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     if item["type"] == "file_search_call":
         return {**status, "results": _results(sources)} if "file_search_call.results" in include else status
@@ -191,14 +191,14 @@ def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> 
     return status
 
 
-def _ran(told: JsonObject, include: frozenset[str]) -> JsonObject:
+def _ran(payload: JsonObject, include: frozenset[str]) -> JsonObject:
     """What code has given, where the client includes it."""
-    structured = told.get("structured")
+    structured = payload.get("structured")
     ran = structured if isinstance(structured, dict) else {}
     found: JsonObject = {"container_id": ran["container"]} if ran.get("container") else {}
     if "code_interpreter_call.outputs" in include:
         said = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
-        logs = "\n".join(said) if ran else str(told.get("text") or "")
+        logs = "\n".join(said) if ran else str(payload.get("text") or "")
         found["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
     return found
 

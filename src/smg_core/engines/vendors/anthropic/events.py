@@ -223,13 +223,13 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         events.append(Finished(0, reason, self._matched, cut))
         events.append(self._usage() or Usage(0, 0))
 
-    def _count(self, told: ClaudeUsageWire | None) -> None:
+    def _count(self, usage: ClaudeUsageWire | None) -> None:
         """Take in the counts that an event has; it says nothing of those that it lacks."""
-        if told is None:
+        if usage is None:
             return
         self._counted = True
         for name in _COUNTS:
-            if (value := getattr(told, name)) is not None:
+            if (value := getattr(usage, name)) is not None:
                 setattr(self._counts, name, value)
 
     def _usage(self) -> Usage | None:

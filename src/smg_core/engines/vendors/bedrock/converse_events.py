@@ -92,8 +92,8 @@ class ConverseDecoder(BedrockAnswer):
             raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
         self._block.call(call.tool_use_id, *self._names.own(call.name), events)
 
-    def _delta(self, told: ConverseDeltaWire, events: list[Event]) -> None:
-        delta = told.delta
+    def _delta(self, piece: ConverseDeltaWire, events: list[Event]) -> None:
+        delta = piece.delta
         if delta.text is not None:
             self._block.text(delta.text, events)
         elif delta.tool_use is not None:

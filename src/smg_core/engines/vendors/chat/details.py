@@ -108,8 +108,8 @@ class DetailedReasoning:
             return events
         original = Carried(self._provider, "", self._model, "thought", msgspec.json.encode(self._details))
         self._details = []
-        told: list[Event] = [ReasoningDelta(0, ""), ReasoningEnd(0, carrying(original))]
-        return [*events[: ends[0]], *told, *events[ends[0] :]]
+        reasoning_events: list[Event] = [ReasoningDelta(0, ""), ReasoningEnd(0, carrying(original))]
+        return [*events[: ends[0]], *reasoning_events, *events[ends[0] :]]
 
 
 def details_of(message: Message, provider: str, model: str) -> list[Mapping[str, Any]]:

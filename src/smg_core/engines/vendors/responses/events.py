@@ -168,11 +168,11 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         }
         return carrying(Carried(PROVIDER, self._account, self._model, "thought", msgspec.json.encode(whole)))
 
-    def _annotate(self, told: Mapping[str, object], events: list[Event]) -> None:
-        url = told.get("url")
-        source = url if isinstance(url, str) else str(told.get("file_id", ""))
-        start, end = told.get("start_index"), told.get("end_index")
-        title = str(told.get("title") or told.get("filename") or "")
+    def _annotate(self, annotation: Mapping[str, object], events: list[Event]) -> None:
+        url = annotation.get("url")
+        source = url if isinstance(url, str) else str(annotation.get("file_id", ""))
+        start, end = annotation.get("start_index"), annotation.get("end_index")
+        title = str(annotation.get("title") or annotation.get("filename") or "")
         kind = "url" if isinstance(url, str) else "file"
         begun, ended = start if isinstance(start, int) else 0, end if isinstance(end, int) else None
         self._block.annotate(kind, begun, source, title, "", events, ended)
@@ -183,8 +183,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         if result.status == "failed" or result.error is not None:
             raise responses_error_in(result.error or ResponsesError("the response failed"), 200)
         if result.status == "incomplete":
-            told = result.incomplete_details.reason if result.incomplete_details is not None else None
-            reason: FinishReason = _INCOMPLETE.get(told or "", "error")
+            cause = result.incomplete_details.reason if result.incomplete_details is not None else None
+            reason: FinishReason = _INCOMPLETE.get(cause or "", "error")
         elif result.status == "cancelled":
             reason = "abort"
         else:
