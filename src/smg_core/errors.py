@@ -141,7 +141,7 @@ class SmgError(Exception):
         param: str | None = None,
         code: str | None = None,
         detail: str | None = None,
-        said: str = "",
+        outside_text: str = "",
         retry_after: float | None = None,
         should_retry: bool | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class SmgError(Exception):
         self.param = param
         self.code = code if code is not None else self.openai_code
         self.detail = detail
-        self.said = said
+        self.said = outside_text
         self.retry_after = retry_after
         if should_retry is not None:
             self.should_retry = should_retry
@@ -575,11 +575,11 @@ class StoreFailed(SmgError):
         reason: Literal["unreachable", "full", "failed"],
         detail: str,
         *,
-        said: str = "",
+        outside_text: str = "",
         retry_after: float | None = None,
     ) -> None:
         message = "The stored history is not available at the moment."
-        super().__init__(message, detail=detail, said=said, retry_after=retry_after)
+        super().__init__(message, detail=detail, said=outside_text, retry_after=retry_after)
         self.reason = reason
 
 

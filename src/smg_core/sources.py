@@ -57,8 +57,8 @@ def marked(sources: Sequence[CitableSource], before: int) -> str:
     texts = []
     for number, source in enumerate(sources, before + 1):
         title, where = source.title, source.id if source.kind in ("url", "page") else ""
-        said = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
-        texts.append(mark_of_source(number) + "\n".join(filter(None, (said[0] or " ", *said[1:]))))
+        parts = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
+        texts.append(mark_of_source(number) + "\n".join(filter(None, (parts[0] or " ", *parts[1:]))))
     return "\n\n".join(texts)
 
 

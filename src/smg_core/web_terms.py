@@ -35,8 +35,8 @@ def place_in_words(place: UserPlace | None) -> str:
     """The place as a model is told it; "" where nothing is said of it."""
     if place is None:
         return ""
-    said = [" ".join(each.split()) for each in (place.city, place.region, place.country) if each]
-    words = ", ".join(each for each in said if each)
+    names = [" ".join(each.split()) for each in (place.city, place.region, place.country) if each]
+    words = ", ".join(each for each in names if each)
     if place.timezone:
         zone = " ".join(place.timezone.split())
         words = f"{words} (time zone {zone})" if words else f"the time zone {zone}"

@@ -64,9 +64,9 @@ def plugin_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     )
 
 
-def _entry(name: str, said: Mapping[str, Any]) -> Entry:
+def _entry(name: str, fields: Mapping[str, Any]) -> Entry:
     """The entry of a body. Raises ConfigError; also for code in Python, which runs outside of any sandbox."""
-    (entry,) = parse_entries([{**said, "name": name}], "the entry")
+    (entry,) = parse_entries([{**fields, "name": name}], "the entry")
     if not entry.source.endswith(".wasm"):
         raise ConfigError(
             "the entry: source: expected a component (.wasm); code in Python is named in the settings alone"

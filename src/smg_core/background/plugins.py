@@ -70,8 +70,8 @@ class RunPlugins:
     def shows(self, generation: GenerationRequest, trace: Trace) -> Show | None:
         """Who is shown the events of the answer: the plugins, then guardrails."""
         chain = self._chain
-        said = SaidByModel(chain) if chain is not None and chain.sees_said else None
-        return said if self._guarding is None else self._guarding.answer(generation, trace.report, said)
+        watching = SaidByModel(chain) if chain is not None and chain.sees_said else None
+        return watching if self._guarding is None else self._guarding.answer(generation, trace.report, watching)
 
     def close(self) -> None:
         """The run is over."""

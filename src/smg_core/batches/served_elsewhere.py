@@ -85,8 +85,8 @@ class ServedElsewhere:
             now = self._services.clock.monotonic()
             if self._read < 0 or now - self._read >= self._settings.poll_s:
                 page = await self._services.running.history.records(KEYS_OWNER, SERVED_MODELS, limit=_MOST)
-                said = [_NAMES.decode(each.body) for each in page.data if each.id != self._owner]
-                self._others, self._read = frozenset(name for names in said for name in names), now
+                lists = [_NAMES.decode(each.body) for each in page.data if each.id != self._owner]
+                self._others, self._read = frozenset(name for names in lists for name in names), now
         return self._others
 
     async def serves(self, model: str) -> bool:

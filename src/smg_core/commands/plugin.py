@@ -225,8 +225,8 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
     known = {**os.environ, **(environment or {})}
     done = subprocess.run(command, capture_output=True, text=True, env=known, check=False)  # noqa: S603  (named here)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise ConfigError(f"{command[0]} failed:\n{said[-2000:]}")
+        output = (done.stderr or done.stdout).strip()
+        raise ConfigError(f"{command[0]} failed:\n{output[-2000:]}")
 
 
 # -------------------------------------------------------------------------------------------------------------- check
@@ -234,11 +234,11 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     try:
-        said = json.loads(args.settings)
+        given = json.loads(args.settings)
     except ValueError as error:
         raise ConfigError(f"--settings: not JSON: {error}") from None
     bodies = [_recorded(each) for each in args.request] or [json.dumps(_RECORDED)]
-    settings = {"source": args.file, "name": entry_name(args.file), **(said if isinstance(said, dict) else {})}
+    settings = {"source": args.file, "name": entry_name(args.file), **(given if isinstance(given, dict) else {})}
     (entry,) = parse_entries([settings], "--settings")
     import asyncio  # loaded by this call alone: other commands need no event loop
 
@@ -262,9 +262,9 @@ async def _checked(entry: "Entry", bodies: list[str]) -> int:
 
     heard: list[str] = []
 
-    def hear(name: str, said: "GuestSaid") -> None:
-        heard.extend(f"    log {level}: {line}" for level, line in said.lines)
-        heard.extend(f"    count {counter}: {by:g}" for counter, by in said.counts.items())
+    def hear(name: str, guest_words: "GuestSaid") -> None:
+        heard.extend(f"    log {level}: {line}" for level, line in guest_words.lines)
+        heard.extend(f"    count {counter}: {by:g}" for counter, by in guest_words.counts.items())
 
     began = time.perf_counter()
     plugins = WasmPlugins(hear, threads=1, most_threads=1, compiled=1, most_bytes=1 << 30)

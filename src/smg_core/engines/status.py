@@ -137,8 +137,8 @@ def error_from_http(status: int, text: str = "") -> SmgError:
     """The error for an HTTP status that came without a grpc-status: a proxy answered, or no gRPC server is there."""
     name = _HTTP_TO_GRPC.get(status, "UNKNOWN")
     kind, sentence = _ERRORS[name]
-    said = text[:_MAX_TEXT]
-    return kind(sentence, detail=f"HTTP status {status}: {said}" if said else f"HTTP status {status}", said=said)
+    engine_words = text[:_MAX_TEXT]
+    return kind(sentence, detail=f"HTTP status {status}: {engine_words}" if engine_words else f"HTTP status {status}", said=engine_words)
 
 
 def error_from_reset(code: int) -> SmgError:

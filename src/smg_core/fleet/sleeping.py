@@ -127,8 +127,8 @@ class Sleeping:
     async def _wake(self, worker: Worker) -> None:
         reply = await self.woken(worker, worker.engine)
         if reply is None or not reply.done:
-            said = "" if reply is None else reply.message
-            raise EngineFailed("The engine does not wake.", detail=f"worker {worker.name}: {said}", said=said)
+            reason = "" if reply is None else reply.message
+            raise EngineFailed("The engine does not wake.", detail=f"worker {worker.name}: {reason}", said=reason)
 
     def _over(self, worker: Worker, task: "asyncio.Task[None]") -> None:
         self._waking.pop(worker.spec.url, None)

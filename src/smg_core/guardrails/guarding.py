@@ -124,15 +124,15 @@ class Guarding:
     def answer(self, request: GenerationRequest, report: Tells, before: ShowsEvents | None) -> ShowsEvents | None:
         """What is shown the events of an answer, `before` first; that alone where no guardrail sees answers to the request."""
         caller, model = request.caller, request.model
-        said, called = self._for(caller, model, "output"), self._for(caller, model, "arguments")
-        if not said and not called:
+        output, called = self._for(caller, model, "output"), self._for(caller, model, "arguments")
+        if not output and not called:
             return before
         asked = AskedFor(caller, model, request.id, report)
 
         async def spans(text: str, place: GuardPlace) -> tuple[GuardSpan, ...]:
-            return await spans_found(called if place == "arguments" else said, text, place, asked)
+            return await spans_found(called if place == "arguments" else output, text, place, asked)
 
-        name = (called or said)[-1].rail.name
+        name = (called or output)[-1].rail.name
         choices = request.sampling.n
         return GuardedAnswer(name, spans, choices, self._holding, self._clock, self._call_later, before)
 

@@ -67,19 +67,19 @@ class LoadsPart:
         for worker in self._workers():
             key = place_key(worker.spec)
             keys.add(key)
-            said = self._said.setdefault(key, _Said())
+            last = self._said.setdefault(key, _Said())
             load = worker.in_flight
-            changed = load != said.load and (not load or abs(load - said.load) * 10 >= said.load)
-            if (changed and now - said.load_at >= _PACE_S) or (load and now - said.load_at >= _AGAIN_S):
-                said.load, said.load_at = load, now
+            changed = load != last.load and (not load or abs(load - last.load) * 10 >= last.load)
+            if (changed and now - last.load_at >= _PACE_S) or (load and now - last.load_at >= _AGAIN_S):
+                last.load, last.load_at = load, now
                 node.put(Space.LOAD, key, msgspec.msgpack.encode(load), _LASTS_S, now)
             health = _DOWN if worker.failing else _JOINING if worker.state == "joining" else _UP
-            if health != said.health or now - said.health_at >= _AGAIN_S:
-                said.health, said.health_at = health, now
+            if health != last.health or now - last.health_at >= _AGAIN_S:
+                last.health, last.health_at = health, now
                 node.put(Space.HEALTH, key, health, _LASTS_S, now)
             left = self._breakers.seconds_open(worker.name, now)
-            if bool(left) != said.is_open:
-                said.is_open = bool(left)
+            if bool(left) != last.is_open:
+                last.is_open = bool(left)
                 node.put(Space.BREAKER, key, b"o" if left else b"", max(1.0, left), now)
         for key in [key for key in self._said if key not in keys]:
             del self._said[key]

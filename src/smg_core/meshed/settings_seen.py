@@ -68,19 +68,19 @@ class SettingsPart:
         """Others have said what their settings are."""
         for change in changes:
             try:
-                said = _sections(change.value) if change.value else None
+                sections = _sections(change.value) if change.value else None
             except msgspec.MsgspecError:
                 continue
-            if said is None:
+            if sections is None:
                 self._others.pop(change.writer.name, None)
             else:
-                self._others[change.writer.name] = said
+                self._others[change.writer.name] = sections
         self._compare()
 
     def _compare(self) -> None:
         before, found = self.differing, {}
-        for name, said in self._others.items():
-            sections = tuple(each for each, value in self._own.items() if said.get(each, value) != value)
+        for name, theirs in self._others.items():
+            sections = tuple(each for each, value in self._own.items() if theirs.get(each, value) != value)
             if sections:
                 found[name] = sections
         self.differing = found

@@ -171,13 +171,13 @@ class SharedSpeaker:
                     version, place = self._told.popleft()
                     self._rows.heard(place, version)
 
-    def _places_again(self, said: set[int]) -> list[SharedRow]:
+    def _places_again(self, places: set[int]) -> list[SharedRow]:
         found = []
         for scope in list(self._places):
             row = self._rows.find(scope)
             if row is None:
                 del self._places[scope]
-            elif row.place not in said:
+            elif row.place not in places:
                 found.append(row)
         return found
 

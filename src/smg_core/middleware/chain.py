@@ -132,8 +132,8 @@ class PluginChain:
             active = self._begin(at, link)
             if active is None:
                 continue
-            head, said = await self._request_head(active, head)
-            identified = said if said is not None else identified
+            head, verdict = await self._request_head(active, head)
+            identified = verdict if verdict is not None else identified
         return head, identified
 
     def join(self, about: About) -> None:
@@ -408,8 +408,8 @@ class PluginChain:
                 continue
             head = await self._response_head(active, head)
             if active in self._wire:
-                said = self._piece((active,), 0, AnswerPiece(text, "wire", last=True))
-                text = said if isinstance(said, str) else await said
+                changed = self._piece((active,), 0, AnswerPiece(text, "wire", last=True))
+                text = changed if isinstance(changed, str) else await changed
         return head, text
 
     async def _response(self, active: Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:

@@ -386,15 +386,15 @@ async def permit_plugged(
             await identified(exchange, needed)
         return
     exchange.plug(plugins)
-    said = await exchange.meet("before_identity")
-    if said.tenant is None:
+    verdict = await exchange.meet("before_identity")
+    if verdict.tenant is None:
         await identified(exchange, needed)
     else:
-        if said.tenant == KEYS_OWNER:
+        if verdict.tenant == KEYS_OWNER:
             raise PermissionDenied("This tenant cannot be anybody's.")
         grants = plugins.roles.grants([USER])
         check_permission(grants, needed, exchange.headers)
-        exchange.caller = Caller(said.tenant, said.principal or "", grants)
+        exchange.caller = Caller(verdict.tenant, verdict.principal or "", grants)
     await exchange.meet("after_identity")
 
 

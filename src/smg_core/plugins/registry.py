@@ -340,15 +340,15 @@ class Plugins:
         self._refused[entry.name] = refused
         return refused
 
-    def _hear(self, name: str, said: "GuestSaid") -> None:
+    def _hear(self, name: str, guest_words: "GuestSaid") -> None:
         """Log and count what a guest said."""
-        for level, line in said.lines:
+        for level, line in guest_words.lines:
             log.log(_LEVELS.get(level, logging.INFO), "plugin %s: %s", name, line)
         state = self.states.get(name)
         if state is None:
             return
-        dropped = said.dropped
-        for counter, by in said.counts.items():
+        dropped = guest_words.dropped
+        for counter, by in guest_words.counts.items():
             total = state.counters.get(counter, 0) + by
             if (counter not in state.counters and len(state.counters) >= _COUNTERS) or total > _MOST_COUNTED:
                 dropped += 1

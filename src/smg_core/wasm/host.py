@@ -24,7 +24,7 @@ _DEFAULTS = MiddlewareConfig()
 _USUAL = Limits()
 
 
-def _unheard(name: str, said: GuestSaid) -> None:
+def _unheard(name: str, guest_words: GuestSaid) -> None:
     """What components log and count goes nowhere."""
 
 

@@ -490,8 +490,8 @@ class _Session:
             return text_verdict(await self._in_a_thread(work, 1))
 
     async def on_end(self, end: End) -> str:
-        said: str = await self._call("end", 0, end_value(end))
-        return said
+        verdict: str = await self._call("end", 0, end_value(end))
+        return verdict
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
         return error_verdict(await self._call("error", len(failure.message), failure_value(failure)))

@@ -97,7 +97,7 @@ class GuestStopped(MiddlewareFault):
 def _reason(error: BaseException) -> str:
     """A failure within wasmtime in words."""
     text = str(error)
-    found = next((said for mark, said in _ENGINE_FAULTS if mark in text), None)
+    found = next((sentence for mark, sentence in _ENGINE_FAULTS if mark in text), None)
     return found or f"failed: {(text.splitlines() or [''])[0][:200]}"
 
 
@@ -588,5 +588,5 @@ class Guest:
 def _fault(failed: int) -> MiddlewareFault:
     """The fault that an error of wasmtime's C interface is."""
     error = WasmtimeError._from_ptr(ctypes.cast(failed, ctypes.POINTER(ffi.wasmtime_error_t)))
-    said = _reason(error)
-    return GuestStopped(said) if "deadline" in said else MiddlewareFault(said)
+    reason = _reason(error)
+    return GuestStopped(reason) if "deadline" in reason else MiddlewareFault(reason)

@@ -72,8 +72,8 @@ def tools_of(raw: Iterable[Mapping[str, Any]], settings: InventorySettings) -> l
     found = []
     for each in raw:
         schema, fault = readable_schema({"type": "object", **each["inputSchema"]})
-        said = each.get("annotations")
-        annotations: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+        stated = each.get("annotations")
+        annotations: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         found.append(
             ListedTool(
                 each["name"],
@@ -95,9 +95,9 @@ def plain_tool(raw: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("title", "description"):
         if isinstance(raw.get(key), str):
             found[key] = _as_text(raw[key])
-    said = raw.get("annotations")
-    if isinstance(said, Mapping):
-        hints = {f"{name}Hint": _said(said, f"{name}Hint") for name in _HINTS}
+    annotations = raw.get("annotations")
+    if isinstance(annotations, Mapping):
+        hints = {f"{name}Hint": _said(annotations, f"{name}Hint") for name in _HINTS}
         found["annotations"] = {key: value for key, value in hints.items() if value is not None}
     return found
 

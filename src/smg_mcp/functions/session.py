@@ -188,11 +188,11 @@ def _called(call: Callable[[], Any], limits: McpLimits) -> ToolOutcome | Awaitab
 def _raised(error: BaseException) -> ToolOutcome:
     """What the model is told of an error of a function: which it is, and what it says."""
     try:
-        said = str(error)
+        message = str(error)
     except BaseException:  # noqa: BLE001  # users' code, as above
-        said = "(it cannot be shown)"
+        message = "(it cannot be shown)"
     name = type(error).__name__
-    return error_outcome(as_text(f"{name}: {said}" if said else name)[:_SHOWN])
+    return error_outcome(as_text(f"{name}: {message}" if message else name)[:_SHOWN])
 
 
 def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:

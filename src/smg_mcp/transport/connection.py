@@ -219,15 +219,15 @@ class McpConnection:
         fault = data.get(self._mark) if isinstance(data, dict) else None
         if isinstance(fault, dict):
             return _of_fault(fault)
-        code, said = error.error.code, str(error.error.message)
+        code, server_words = error.error.code, str(error.error.message)
         # Servers use these codes as well: only the package's own words, or an end that was seen, say what it means by them.
-        if code == types.CONNECTION_CLOSED and (self.streams.ended.is_set() or said.startswith("SSE stream")):
+        if code == types.CONNECTION_CLOSED and (self.streams.ended.is_set() or server_words.startswith("SSE stream")):
             return self._ended()
-        if code == types.REQUEST_TIMEOUT and said.endswith(" timed out"):
+        if code == types.REQUEST_TIMEOUT and server_words.endswith(" timed out"):
             return ConnectionLost("the server did not answer")
-        if code == types.PARSE_ERROR and said.startswith("Failed to parse"):
+        if code == types.PARSE_ERROR and server_words.startswith("Failed to parse"):
             return McpBadAnswer("the server's answer is no JSON-RPC message")
-        return ServerSaidNo(said[:2000], code)
+        return ServerSaidNo(server_words[:2000], code)
 
 
 _FOREIGN = (MCPError, ValidationError, RuntimeError, KeyError)

@@ -107,12 +107,12 @@ class CassetteRecorder:
         return b"".join(pieces) if sum(map(len, pieces)) <= MOST_BODY else None
 
     async def _keep(self, made: CassetteExchange, body: bytes, content_type: str, whole: bytes) -> None:
-        said = await asyncio.to_thread(what_was_said, made.path, made.status, content_type, whole)
+        summary = await asyncio.to_thread(what_was_said, made.path, made.status, content_type, whole)
         if self._secret is None:
-            made.body, made.said = body.decode(errors="replace"), said
+            made.body, made.said = body.decode(errors="replace"), summary
         else:
             made.body = await asyncio.to_thread(redacted_body, body, self._secret)
-            made.said, made.redacted = said.without_words(), True
+            made.said, made.redacted = summary.without_words(), True
         line = msgspec.json.encode(made).decode() + "\n"
         async with self._writing:
             if len(line) > self._left:

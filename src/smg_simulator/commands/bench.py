@@ -85,19 +85,19 @@ def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], se
     """Print the figures and write the report; the exit status says whether any request was answered."""
     objective = BenchObjective(args.first_token, args.gap)
     figures = summary(outcomes, seconds, objective)
-    said = [f"{args.url}, {model}: {_described(args)}"]
+    sentences = [f"{args.url}, {model}: {_described(args)}"]
     if busy > BUSY:
-        said.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
+        sentences.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
     if args.report is not None:
         try:
-            args.report.write_text(bench_page(f"Bench of {model}", said, outcomes, figures, objective))
+            args.report.write_text(bench_page(f"Bench of {model}", sentences, outcomes, figures, objective))
         except OSError as error:
             print(f"smg-gateway: {args.report}: {error.strerror}", file=sys.stderr)
             return 1
     if args.json:
-        print(json.dumps({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}))
+        print(json.dumps({"load": sentences[0], "client_cpu": busy, **attrs.asdict(figures)}))
     else:
-        print("\n".join([*said, *bench_lines(figures, objective)]))
+        print("\n".join([*sentences, *bench_lines(figures, objective)]))
     return 0 if figures.failed < figures.requests else 1
 
 

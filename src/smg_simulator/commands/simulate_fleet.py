@@ -57,11 +57,11 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="further engines that compute prompts for the others",
     )
-    count, said = (
+    count, label = (
         number_flag(int, 0, _MOST),
         "tokens that its cache lacks, at most, which an engine reads itself all the same",
     )
-    fleet.add_argument("--local-tokens", type=count, default=0, help=said)
+    fleet.add_argument("--local-tokens", type=count, default=0, help=label)
     fleet.add_argument(
         "--factor",
         type=_FACTOR,
@@ -114,10 +114,10 @@ def _run(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.policy or ["round_robin", "cache_aware", ORACLE]))
     choosers = {name: _chooser(name) for name in names}  # a name that is wrong is told before anything runs
     runs = {name: _replayed(name, trace, settings, choosers[name]) for name in names}
-    said = _said(trace, settings)
-    print("\n".join([*said, "", *table(runs)]))
+    sentences = _said(trace, settings)
+    print("\n".join([*sentences, "", *table(runs)]))
     if args.report is not None:
-        return _write(args.report, html_page(f"Routing policies over {trace.name}", said, runs))
+        return _write(args.report, html_page(f"Routing policies over {trace.name}", sentences, runs))
     return 0
 
 

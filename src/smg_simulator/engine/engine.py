@@ -352,8 +352,8 @@ class EngineCore:
     ) -> Choice:
         """One choice: the reply's tokens and its end token, cut at the limit and at the first stop."""
         rng, asked = Random(seed), request.sampling
-        said = self._said(request, prompt, reply, rng, limit, shaped=shaped)
-        ids, finish = [token for piece in said.pieces for token in piece], said.finish
+        draft = self._said(request, prompt, reply, rng, limit, shaped=shaped)
+        ids, finish = [token for piece in draft.pieces for token in piece], draft.finish
         self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens or 0, limit), rng)
         if finish == "stop" and not asked.ignore_eos:
             ids.append(self.vocabulary.eos_ids[0])
@@ -364,10 +364,10 @@ class EngineCore:
         if end is not None:
             del ids[end:]
             finish = "stop"
-        ends = _ends(said.pieces) if said.parted else ()
+        ends = _ends(draft.pieces) if draft.parted else ()
         if ends:
             ends = (*[each for each in ends if each < len(ids)], len(ids))
-        return Choice(ids, finish, matched, ends, rng.getrandbits(32), pauses=said.pauses)
+        return Choice(ids, finish, matched, ends, rng.getrandbits(32), pauses=draft.pauses)
 
     def _said(
         self, request: EngineRequest, prompt: str, reply: Reply | None, rng: Random, limit: int, *, shaped: bool

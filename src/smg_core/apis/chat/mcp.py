@@ -97,12 +97,12 @@ class _Reader:
         self._limits = limits
         self._labels = labels
         self._nested = NestedJson(limits)
-        said = [each for each in messages if isinstance(each, wire.AssistantMessage)]
+        assistant_turns = [each for each in messages if isinstance(each, wire.AssistantMessage)]
         places = [place for place, each in enumerate(messages) if isinstance(each, wire.AssistantMessage)]
         self._last_answer = places[-1] if places else -1
         answers = (each for each in messages if isinstance(each, wire.ToolMessage))
         self._answered = {each.tool_call_id for each in answers if each.approve is not None}
-        self._ran = {call.approval_request_id for each in said for call in each.mcp_calls or ()}
+        self._ran = {call.approval_request_id for each in assistant_turns for call in each.mcp_calls or ()}
         self._asked: dict[str, wire.McpApprovalRequestWire] = {}
         self._seen: set[str] = set()
         self._approved: list[AskedCall] = []
@@ -184,8 +184,8 @@ class _Reader:
         if position > self._last_answer:
             (self._approved if message.approve else self._refused).append(self._asked_call(asked, at))
         if not message.approve:
-            said = _said(message)
-            text = f"The user did not approve this call.{f' The user says: {said}' if said else ''}"
+            words = _said(message)
+            text = f"The user did not approve this call.{f' The user says: {words}' if words else ''}"
         elif position < self._last_answer:
             text = "The user approved this call, and its result is not known."
         result = ToolResult(asked.id, (Text(text),), bool(text))

@@ -129,8 +129,8 @@ def _code_part(event: HostedStart | HostedEnd) -> JsonObject:
     outcome = "FAILED" if event.failed or ran.get("failed") else "OK"
     if payload.get("code") == "out_of_time":
         outcome = "DEADLINE_EXCEEDED"
-    said = [str(ran[name]) for name in ("stdout", "stderr") if ran.get(name)]
-    output = "".join(said) if ran else str(payload.get("text") or "")
+    outputs = [str(ran[name]) for name in ("stdout", "stderr") if ran.get(name)]
+    output = "".join(outputs) if ran else str(payload.get("text") or "")
     return {"codeExecutionResult": {"outcome": f"OUTCOME_{outcome}", "output": output}}
 
 
@@ -207,8 +207,8 @@ class Grounding:
 def _support(text: str, place: tuple[int, int], chunks: Sequence[int]) -> JsonObject:
     start, end = place
     first = len(text[:start].encode("utf-8", "replace"))
-    said = text[start:end]
-    segment: JsonObject = {"endIndex": first + len(said.encode("utf-8", "replace")), "text": said}
+    words = text[start:end]
+    segment: JsonObject = {"endIndex": first + len(words.encode("utf-8", "replace")), "text": words}
     if first:
         segment["startIndex"] = first
     return {"segment": segment, "groundingChunkIndices": list(chunks)}
@@ -224,8 +224,8 @@ def _chunk(source: JsonObject) -> JsonObject:
 
 def _words(event: HostedStart) -> str:
     action = _object(event.payload).get("action")
-    said = action if isinstance(action, dict) else {}
-    return str(said.get("query") or said.get("url") or "")
+    fields = action if isinstance(action, dict) else {}
+    return str(fields.get("query") or fields.get("url") or "")
 
 
 def _sources(event: HostedEnd) -> list[JsonObject]:

@@ -145,8 +145,8 @@ def result_texts(content: Sequence[Json]) -> list[str]:
     texts = []
     for each in content:
         if isinstance(each, dict) and each.get("type") == "web_search_result":
-            said = [each.get("title"), each.get("url"), _opened(each.get("encrypted_content"))]
-            texts.append("\n".join(str(line) for line in said if line))
+            parts = [each.get("title"), each.get("url"), _opened(each.get("encrypted_content"))]
+            texts.append("\n".join(str(line) for line in parts if line))
     return texts
 
 

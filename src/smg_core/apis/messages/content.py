@@ -153,9 +153,9 @@ class Conversation:
     def _results(self, results: list[Part], places: list[Place]) -> None:
         """Results, before what the user said in the same turn."""
         if self._turns and self._turns[-1].role == "user":
-            said, where = self._turns.pop(), self.places.pop()
+            turn, where = self._turns.pop(), self.places.pop()
             self._join("tool", results, places)
-            self._turns.append(said)
+            self._turns.append(turn)
             self.places.append(where)
         else:
             self._join("tool", results, places)

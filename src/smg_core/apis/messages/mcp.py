@@ -87,9 +87,9 @@ def _of_toolset(toolset: wire.ToolWire, place: int) -> tuple[JsonObject, JsonObj
     enabled: dict[str, bool] = {}
     asked: dict[str, bool] = {}
     for name, each in (toolset.configs or {}).items():
-        said = explained(each, wire.McpToolConfig, f"{at}.configs.{name}")
-        enabled[name] = on if said.enabled is None else said.enabled
-        asked[name] = asks if said.permission_policy is None else _asks(said)
+        tool_config = explained(each, wire.McpToolConfig, f"{at}.configs.{name}")
+        enabled[name] = on if tool_config.enabled is None else tool_config.enabled
+        asked[name] = asks if tool_config.permission_policy is None else _asks(tool_config)
     return _but(on, enabled), {"never": _but(not asks, {name: not each for name, each in asked.items()})}
 
 

@@ -177,9 +177,9 @@ class SessionTalk:
             if taken.begin.voiced.spoken:
                 running.speaker = self._speaker(running, about)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
-        for said in taken.write_down:
-            writing = self._writing[said.item_id] = Disconnect()
-            self._sockets.begin(self._write_down(said, writing), about, self._written)
+        for utterance in taken.write_down:
+            writing = self._writing[utterance.item_id] = Disconnect()
+            self._sockets.begin(self._write_down(utterance, writing), about, self._written)
         self._changed.set()
 
     def error(self, error: SmgError, id: str, about: ClientEvent | None) -> str:
@@ -260,7 +260,7 @@ class SessionTalk:
 
     # ----------------------------------------------------------------------------------------------------------- words
 
-    async def _write_down(self, said: Said, disconnect: Disconnect) -> None:
+    async def _write_down(self, utterance: Said, disconnect: Disconnect) -> None:
         """Have a model write down what the user has said, as a request for a transcription."""
         status, body = 0, b""
 
@@ -276,9 +276,9 @@ class SessionTalk:
 
         def decode(incoming: Incoming) -> TranscriptionRequest:
             asked = Transcription(
-                language=said.language, prompt=said.prompt, filename="speech.wav", media_type="audio/wav"
+                language=utterance.language, prompt=utterance.prompt, filename="speech.wav", media_type="audio/wav"
             )
-            return TranscriptionRequest(asking_for_words(incoming, said.model, wav_of(said.sound), asked), asked)
+            return TranscriptionRequest(asking_for_words(incoming, utterance.model, wav_of(utterance.sound), asked), asked)
 
         handler = self._handlers.writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
         services, session = self._services, self._session
@@ -288,8 +288,8 @@ class SessionTalk:
         try:
             await answer_frame(services, exchange, join, handler, lambda: 0)
         finally:
-            lines = _written_lines(session, said, status, body)
-            self._writing.pop(said.item_id, None)
+            lines = _written_lines(session, utterance, status, body)
+            self._writing.pop(utterance.item_id, None)
             self._socket.count(self._outbox.put(lines))
 
     def _written(self) -> None:
@@ -454,13 +454,13 @@ class _Words(msgspec.Struct):
     usage: JsonObject | None = None
 
 
-def _written_lines(session: SpokenSession, said: Said, status: int, body: bytes) -> list[bytes]:
+def _written_lines(session: SpokenSession, utterance: Said, status: int, body: bytes) -> list[bytes]:
     """What is told of a transcription with this answer; of one without any, that it failed."""
     if status == 200:
         words = msgspec.json.decode(body, type=_Words)
-        return session.written_down(said, words.text, words.usage)
+        return session.written_down(utterance, words.text, words.usage)
     error = _refusal(body) if body else error_object(InternalError("The transcription was given up."))
-    return session.not_written_down(said, error)
+    return session.not_written_down(utterance, error)
 
 
 class _Envelope(msgspec.Struct):

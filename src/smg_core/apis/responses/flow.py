@@ -93,8 +93,8 @@ def _compacted(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flo
     if not summary.strip():
         raise EngineFailed("The model wrote no summary.")
     messages = (*leading, Message("developer", (Text(summary),), content_is_text=True), *last)
-    said = said_by(messages[1:] if request.body.instructions else messages)  # instructions are of one request alone
-    yield from ask(Tell((OpaqueBlock(0, COMPACTION, said),)))
+    summary_bytes = said_by(messages[1:] if request.body.instructions else messages)  # instructions are of one request alone
+    yield from ask(Tell((OpaqueBlock(0, COMPACTION, summary_bytes),)))
     return replace(generation, messages=messages)
 
 

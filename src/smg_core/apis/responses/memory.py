@@ -214,9 +214,9 @@ class ResponseMemory:
                 break
         return found
 
-    def seal(self, decoded: ResponsesRequest, said: bytes) -> str:
+    def seal(self, decoded: ResponsesRequest, summary: bytes) -> str:
         """The encrypted_content of a compaction."""
-        return sealed_compaction(self._services.running.sealer, said, decoded.generation.caller)
+        return sealed_compaction(self._services.running.sealer, summary, decoded.generation.caller)
 
     # ------------------------------------------------------------------------------------------------------------- after
 

@@ -20,9 +20,9 @@ def _context(caller: Caller) -> SealContext:
     return SealContext("compaction", caller.tenant)
 
 
-def sealed_compaction(sealer: Sealer, said: bytes, caller: Caller) -> str:
+def sealed_compaction(sealer: Sealer, summary: bytes, caller: Caller) -> str:
     """The encrypted_content of a compaction that says this."""
-    return sealer.seal(said, _context(caller)).decode()
+    return sealer.seal(summary, _context(caller)).decode()
 
 
 def opened_compactions(sealer: Sealer, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
@@ -32,9 +32,9 @@ def opened_compactions(sealer: Sealer, items: Sequence[JsonObject], caller: Call
         token = item.get("encrypted_content")
         if item_type(item) == "compaction" and isinstance(token, str):
             try:
-                said = read_said(sealer.open(token.encode(), _context(caller)))
+                summary = read_said(sealer.open(token.encode(), _context(caller)))
             except SealBroken:
                 continue
-            if said is not None:
-                found[token] = said
+            if summary is not None:
+                found[token] = summary
     return found

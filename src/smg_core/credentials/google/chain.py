@@ -154,12 +154,12 @@ class GoogleChain:
         timeout_s = float(program.get("timeout_millis", 1000 * self.timeout_s)) / 1000
         written = await output_of(command, timeout_s, environment=variables)
         try:
-            said = msgspec.json.decode(written, type=dict[str, Any])
+            fields = msgspec.json.decode(written, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ValueError("the program for the external identity does not write JSON") from None
-        if not said.get("success"):
+        if not fields.get("success"):
             raise ValueError("the program for the external identity has failed")
-        return str(said.get("id_token") or said.get("saml_response") or "")
+        return str(fields.get("id_token") or fields.get("saml_response") or "")
 
     async def _of_impersonation(self, document: Impersonation, depth: int) -> Granted[str]:
         if depth >= _DEEPEST:

@@ -68,11 +68,11 @@ def error_from_http_status(status: int, body: bytes, wait: float | None = None) 
     """The error for an HTTP status other than 200 with (the beginning of) its body; `wait` is when to come back, in
     seconds, if the server said."""
     kind, sentence = _meaning(status)
-    said = one_line(_text_of(body))
+    engine_words = one_line(_text_of(body))
     return kind(
         sentence,
-        detail=f"HTTP status {status}{_with(said)}",
-        said=said,
+        detail=f"HTTP status {status}{_with(engine_words)}",
+        said=engine_words,
         retry_after=wait if kind is WorkerBusy else None,
     )
 
@@ -88,8 +88,8 @@ def error_of_chat(status: int, body: bytes, wait: float | None = None) -> SmgErr
 def error_from_event(error: ErrorWire | str) -> SmgError:
     """The error for an error object in mid-stream."""
     if isinstance(error, str):
-        said = one_line(error)
-        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(said)}", said=said)
+        engine_words = one_line(error)
+        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(engine_words)}", said=engine_words)
     code = error.code
     if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
         code = int(code)
@@ -98,8 +98,8 @@ def error_from_event(error: ErrorWire | str) -> SmgError:
     else:
         kind, sentence = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
     kinds = " ".join(str(each) for each in (error.type, error.code) if each is not None)
-    said = ": ".join(one_line(each) for each in (kinds, error.message) if each)
-    return kind(sentence, detail=f"error in the stream{_with(said)}", said=said)
+    engine_words = ": ".join(one_line(each) for each in (kinds, error.message) if each)
+    return kind(sentence, detail=f"error in the stream{_with(engine_words)}", said=engine_words)
 
 
 def _meaning(status: int) -> tuple[type[SmgError], str]:

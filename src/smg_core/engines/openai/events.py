@@ -239,7 +239,7 @@ class _Choice:
 
     def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
         index = self._index
-        said, thinking, refused = _parts_of(delta.content)
+        text, thinking, refused = _parts_of(delta.content)
         thought = delta.reasoning_content or delta.reasoning or thinking
         refusal = delta.refusal or refused
         if thought:
@@ -248,8 +248,8 @@ class _Choice:
         logprobs: tuple[TokenLogprob, ...] = ()
         if wire.logprobs is not None and wire.logprobs.content and not thought and not delta.tool_calls:
             logprobs = tuple([_logprob(each) for each in wire.logprobs.content])
-        if said or logprobs:
-            self._take("text", TextDelta(index, said, logprobs), len(said) + _PIECE_COST * len(logprobs), events)
+        if text or logprobs:
+            self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
         if refusal:
             self._refused = True
             self._take("refusal", RefusalDelta(index, refusal), len(refusal), events)
@@ -528,8 +528,8 @@ def _parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
             inner = part.thinking
             thoughts.append(inner if isinstance(inner, str) else "".join([each.text or "" for each in inner]))
         elif part.type not in _SAYING_NOTHING:
-            said = repr(str(part.type)[:64])
-            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=said, said=said)
+            kind = repr(str(part.type)[:64])
+            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=kind, said=kind)
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 

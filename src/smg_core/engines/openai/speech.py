@@ -199,16 +199,16 @@ class SpeechDecoder:
         if found.error is not None:
             raise error_from_event(found.error)
         self._count(found.usage)
-        said = found.delta or ""
+        text = found.delta or ""
         for choice in found.choices or ():
-            said += (choice.delta.content if choice.delta is not None else None) or ""
+            text += (choice.delta.content if choice.delta is not None else None) or ""
             self._ended = self._ended or choice.finish_reason is not None
         if found.text is not None and found.type in ("", "transcript.text.done"):
             self._ended = True
-            said = found.text if not self._told else ""
-        if said:
+            text = found.text if not self._told else ""
+        if text:
             self._told = True
-            events.append(TextDelta(0, said))
+            events.append(TextDelta(0, text))
 
     def _count(self, usage: _Tokens | None) -> None:
         if usage is None:

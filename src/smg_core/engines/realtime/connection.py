@@ -82,10 +82,10 @@ class PeerSocket:
 
     def _gone(self, error: ConnectionClosed) -> WorkerGone:
         closed = error.rcvd
-        said = "" if closed is None else " ".join(closed.reason[:200].split())
+        reason = "" if closed is None else " ".join(closed.reason[:200].split())
         how = "lost" if closed is None else f"closed with {closed.code}"
-        detail = f"{self._name}: the session was {how}{': ' if said else ''}{said}"
-        return WorkerGone("The server of this session has ended it.", detail=detail, said=said)
+        detail = f"{self._name}: the session was {how}{': ' if reason else ''}{reason}"
+        return WorkerGone("The server of this session has ended it.", detail=detail, said=reason)
 
 
 async def connect_peer(

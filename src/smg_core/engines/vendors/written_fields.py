@@ -114,5 +114,5 @@ def verbosity_of(request: GenerationRequest, provider: str) -> str | None:
     for name in request.template_arguments:
         if name != "verbosity":
             raise not_for(f"template_arguments.{name}", provider)
-    said = request.template_arguments.get("verbosity")
-    return said if isinstance(said, str) else request.verbosity
+    verbosity = request.template_arguments.get("verbosity")
+    return verbosity if isinstance(verbosity, str) else request.verbosity

@@ -59,9 +59,9 @@ class Known:
             self.log = sorted((entry.version, place) for place, entry in self.entries.items())
             self.ordered = True
         for number in range(bisect_right(self.log, version, key=itemgetter(0)), len(self.log)):
-            said, place = self.log[number]
+            at, place = self.log[number]
             entry = self.entries.get(place)
-            if entry is not None and entry.version == said:
+            if entry is not None and entry.version == at:
                 yield place, entry
 
 

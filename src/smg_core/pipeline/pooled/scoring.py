@@ -32,9 +32,9 @@ so."""
 
 def method_of(model: ServedModel, kinds: Iterable[EngineFacts], settings: PoolingConfig) -> Method:
     """How the pairs of a request for this model are judged by engines of these kinds; "" where none of them can."""
-    said = settings.method(model.name) or settings.method(model.primary)
-    if said:
-        return said  # type: ignore[return-value]  # `PoolingConfig.check` has seen it
+    named = settings.method(model.name) or settings.method(model.primary)
+    if named:
+        return named  # type: ignore[return-value]  # `PoolingConfig.check` has seen it
     known = list(kinds)
     for kind, method in _OF_KIND:
         if any(kind in each.pools for each in known):

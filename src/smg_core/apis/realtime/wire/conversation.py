@@ -146,14 +146,14 @@ def read_by_model(items: Iterable[Item]) -> tuple[list[bytes], list[str]]:
     put one in front of the other. An output comes before what the user has said meanwhile: models know no other order."""
     items = list(items)
     outputs = _outputs_of_calls(items)
-    said: list[bytes] = []
+    items_read: list[bytes] = []
     ids: list[str] = []
     awaited: list[int] = []  # the places of outputs whose calls were told, in order
 
     def tell(item: Item, text: bytes = b"") -> None:
         for each in (item.hidden, text or item.said):
             if each:
-                said.append(each)
+                items_read.append(each)
                 ids.append(item.id)
 
     for place, item in enumerate(items):
@@ -171,7 +171,7 @@ def read_by_model(items: Iterable[Item]) -> tuple[list[bytes], list[str]]:
                     tell(items[output])
                 awaited.clear()
             tell(item)
-    return said, ids
+    return items_read, ids
 
 
 _OF_USER = b'{"type":"message","role":"user"'

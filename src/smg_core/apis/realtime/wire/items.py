@@ -234,7 +234,7 @@ def made_item(fields: JsonObject, hidden: str = "") -> Item:
     """The item that is told so, which is known to be one; `hidden` is the reasoning before it."""
     kind, id = str(fields["type"]), str(fields["id"])
     body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **fields}
-    said = _said(body, kind)
+    for_model = _said(body, kind)
     body = _without_sound(body)
     if kind not in ("message", "function_call", "function_call_output"):
         body.pop("object")
@@ -244,7 +244,7 @@ def made_item(fields: JsonObject, hidden: str = "") -> Item:
         id,
         kind,
         encode_object(body),
-        said=said,
+        said=for_model,
         hidden=encode_object(thought) if hidden else b"",
         call_id=str(fields.get("call_id") or ""),
         asks=str(fields.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
@@ -263,10 +263,10 @@ def _said(body: JsonObject, kind: str) -> bytes:
         )
         return encode_object({"type": kind, "role": role, "content": parts}) if parts else b""
     fields = _MODELS_FIELDS[kind]
-    said = {name: body.get(name) for name in fields if name in body}
+    for_model = {name: body.get(name) for name in fields if name in body}
     if kind == "mcp_list_tools":
-        said["tools"] = []
-    return encode_object({"type": kind, **said})
+        for_model["tools"] = []
+    return encode_object({"type": kind, **for_model})
 
 
 _MODELS_FIELDS: Mapping[str, tuple[str, ...]] = {

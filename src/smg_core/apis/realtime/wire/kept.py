@@ -34,17 +34,17 @@ def kept_of(item: Item) -> KeptEntries:
     body = item.body()
     if body.get("status") == "in_progress" or not item.said:
         return []
-    said: JsonObject = msgspec.json.decode(item.said)
-    content = said.get("content")
+    for_model: JsonObject = msgspec.json.decode(item.said)
+    content = for_model.get("content")
     if isinstance(content, list):
         parts = [part for part in content if not (isinstance(part, dict) and part.get("type") == "input_audio")]
         if not parts:
             return []  # sound whose words nobody has written down
-        said["content"] = parts
+        for_model["content"] = parts
     if item.kind == "mcp_list_tools":
-        said["tools"] = body.get("tools", [])
+        for_model["tools"] = body.get("tools", [])
     status = {"status": body["status"]} if "status" in body else {}
-    kept = [(item.id, encode_body({**said, "id": item.id, **status}))]
+    kept = [(item.id, encode_body({**for_model, "id": item.id, **status}))]
     if item.hidden:
         thought: JsonObject = msgspec.json.decode(item.hidden)
         id = f"{_REASONING}{item.id}"

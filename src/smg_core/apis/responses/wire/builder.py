@@ -489,9 +489,9 @@ class ResponseBuilder:
         else:
             self._compaction(summary_of(summary))
 
-    def _compaction(self, said: bytes) -> None:
+    def _compaction(self, summary: bytes) -> None:
         item = self._add("compaction", "cmp_", encrypted_content="")
-        item["encrypted_content"] = self._seal(self._request, said)
+        item["encrypted_content"] = self._seal(self._request, summary)
         self._open, self._pending = None, item
 
     def verbatim(self, event: Verbatim) -> None:

@@ -154,7 +154,7 @@ def read_file_search(tool: FileSearchTool, at: str) -> BuiltIn | None:
 def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
     """The prefix of the id and the fields of the item of a call that begins."""
     action = _object(event.payload).get("action")
-    said = action if isinstance(action, dict) else {}
+    fields = action if isinstance(action, dict) else {}
     if event.kind == "code":
         return "ci_", {
             "type": "code_interpreter_call",
@@ -163,10 +163,10 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
             "outputs": None,
         }
     if event.kind == "file_search":
-        return "fs_", {"type": "file_search_call", "queries": [said.get("query") or ""], "results": None}
-    if said.get("type") == "search":
-        said = {**said, "queries": [said.get("query")]}
-    return "ws_", {"type": "web_search_call", "action": said}
+        return "fs_", {"type": "file_search_call", "queries": [fields.get("query") or ""], "results": None}
+    if fields.get("type") == "search":
+        fields = {**fields, "queries": [fields.get("query")]}
+    return "ws_", {"type": "web_search_call", "action": fields}
 
 
 def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> JsonObject:
@@ -197,8 +197,8 @@ def _ran(payload: JsonObject, include: frozenset[str]) -> JsonObject:
     ran = structured if isinstance(structured, dict) else {}
     found: JsonObject = {"container_id": ran["container"]} if ran.get("container") else {}
     if "code_interpreter_call.outputs" in include:
-        said = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
-        logs = "\n".join(said) if ran else str(payload.get("text") or "")
+        outputs = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
+        logs = "\n".join(outputs) if ran else str(payload.get("text") or "")
         found["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
     return found
 

@@ -230,8 +230,8 @@ class _Reader:
                 self._unheard = (at, explained(item, wire.McpApprovalResponse, at).approval_request_id)
             return
         if kind in _AS_TEXT:
-            said = {name: value for name, value in item.items() if name not in _NOT_SAID}
-            self._turn(_AS_TEXT[kind], at).add(Text(f"[{kind}] {msgspec.json.encode(said).decode()}"), at)
+            fields = {name: value for name, value in item.items() if name not in _NOT_SAID}
+            self._turn(_AS_TEXT[kind], at).add(Text(f"[{kind}] {msgspec.json.encode(fields).decode()}"), at)
             return
         reader = _READERS.get(kind)
         if reader is None:
@@ -455,10 +455,10 @@ class _Reader:
             raise InvalidRequest(
                 f"{what} found for the id '{read.approval_request_id[:80]}'.", param=f"{at}.approval_request_id"
             )
-        said = f" The user says: {read.reason}" if read.reason else ""
+        reason = f" The user says: {read.reason}" if read.reason else ""
         call = AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
         if not read.approve:
-            text = f"The user did not approve this call.{said}"
+            text = f"The user did not approve this call.{reason}"
             if at != self._loaded_at:
                 self._refused[asked.id] = call
         elif at == self._loaded_at:
@@ -480,10 +480,10 @@ class _Reader:
 
     def _compaction(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.Compaction, at)
-        said = self._summaries.get(read.encrypted_content)
-        if said is None and at == self._loaded_at and self._turns:
+        summary = self._summaries.get(read.encrypted_content)
+        if summary is None and at == self._loaded_at and self._turns:
             return  # sealed with a key that is gone; what it stood for is kept before it
-        if said is None:
+        if summary is None:
             raise InvalidRequest(
                 "The encrypted content could not be verified.",
                 param=f"{at}.encrypted_content",
@@ -492,7 +492,7 @@ class _Reader:
         self._turns.clear()
         self._open.clear()
         self._called_in.clear()
-        for message in said:
+        for message in summary:
             turn = self._turn(message.role, at)
             turn.text = True
             turn.add(Text(message.text), at)

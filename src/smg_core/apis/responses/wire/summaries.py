@@ -37,12 +37,12 @@ def summary_of(text: str) -> bytes:
 
 def said_by(messages: Sequence[Message]) -> bytes:
     """The bytes to seal for `messages`: their texts."""
-    said = [
+    lines = [
         Said(message.role, without_surrogates("".join(part.text for part in message.parts if isinstance(part, Text))))
         for message in messages
         if message.role in ("developer", "system", "user")
     ]
-    return msgspec.json.encode(said)
+    return msgspec.json.encode(lines)
 
 
 def read_said(sealed: bytes) -> tuple[Said, ...] | None:

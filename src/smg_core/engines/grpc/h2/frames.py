@@ -73,11 +73,11 @@ class ProtocolError(Exception):
     """The peer broke the connection's rules: nothing that follows can be trusted. `said`: the part of the reason that may
     have what the peer sent."""
 
-    def __init__(self, code: int, reason: str, *, said: str = "") -> None:
+    def __init__(self, code: int, reason: str, *, peer_words: str = "") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
-        self.said = said
+        self.said = peer_words
 
 
 FRAME_HEAD = struct.Struct(">HBBBI")

@@ -158,9 +158,9 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
                 if not (self._format_tool and block.name == FORMAT_TOOL):
                     self._block.call(block.id, *self._names.own(block.name), events)
             case _:
-                said = repr(block.type[:64])
+                kind = repr(block.type[:64])
                 raise EngineGarbled(
-                    "The provider answered with a block that cannot be passed on.", detail=said, said=said
+                    "The provider answered with a block that cannot be passed on.", detail=kind, said=kind
                 )
 
     def _delta(self, delta: ClaudeDeltaWire, events: list[Event]) -> None:

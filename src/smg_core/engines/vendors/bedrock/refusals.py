@@ -85,8 +85,8 @@ def _meaning(word: str, text: str) -> RefusalClass | None:
 
 def _text(body: bytes) -> str:
     try:
-        said = msgspec.json.decode(body, type=_Said)
+        fields = msgspec.json.decode(body, type=_Said)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body.decode("utf-8", "replace")
-    parts = [each for each in (said.message or said.Message, said.originalMessage) if each]
+    parts = [each for each in (fields.message or fields.Message, fields.originalMessage) if each]
     return ": ".join(parts)

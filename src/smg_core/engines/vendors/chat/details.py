@@ -86,8 +86,8 @@ class DetailedReasoning:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return  # the other reader says what is wrong with it, where that matters
         for choice in choices:
-            said = choice.delta or choice.message
-            for each in (said.reasoning_details if said is not None else None) or ():
+            delta = choice.delta or choice.message
+            for each in (delta.reasoning_details if delta is not None else None) or ():
                 self._join(each)
 
     def _join(self, piece: dict[str, Any]) -> None:

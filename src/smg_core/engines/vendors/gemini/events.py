@@ -251,8 +251,8 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         else:
             found = _REASONS.get(choice.reason)
             if found is None:
-                said = f"{choice.reason}: {choice.message}"
-                raise ProviderFailed("The provider gave up on its answer.", detail=said, said=said)
+                sentence = f"{choice.reason}: {choice.message}"
+                raise ProviderFailed("The provider gave up on its answer.", detail=sentence, said=sentence)
             reason = "tool_calls" if found == "stop" and choice.block.calls else found
         cut = reason in _CUTTING and choice.block.incomplete
         choice.block.end(events, cut=cut)

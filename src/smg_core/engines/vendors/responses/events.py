@@ -126,8 +126,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
                 return  # the one before is not complete: this one is told when it is done
             self._call(item, events)
         else:
-            said = repr(item.type[:64])
-            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=said, said=said)
+            kind = repr(item.type[:64])
+            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=kind, said=kind)
         self._item, self._place, self._told = item, place, False
 
     def _call(self, item: ResponsesItemWire, events: list[Event]) -> None:
