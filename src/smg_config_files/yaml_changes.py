@@ -64,7 +64,9 @@ def _put_item(text: str, node: Any, item: ListItem, value: Mapping[str, Any]) ->
 
 def _named(node: Any, item: ListItem) -> bool:
     """Whether a node is the item."""
-    return node.id == "mapping" and any(key.value == item.key and entry.value == item.value for key, entry in node.value)
+    return node.id == "mapping" and any(
+        key.value == item.key and entry.value == item.value for key, entry in node.value
+    )
 
 
 def _end(text: str, node: Any) -> int:

@@ -18,7 +18,7 @@ CONTEXT_RESULTS: Mapping[ContextSize, int | None] = {"low": 3, "medium": None, "
 _Words = Annotated[str, Meta(max_length=200)]
 _DOMAINS = 100  # that one tool may name
 _LONGEST = 500
-_TOLD = 80  # characters of what is none that an error repeats
+_MOST_REPEATED = 80  # characters of what is none that an error repeats
 
 
 class UserPlace(Struct, gc=False):
@@ -61,7 +61,8 @@ def checked_domains(domains: Sequence[str] | None, at: str) -> tuple[str, ...]:
         )
         if "://" in domain or not legal:
             raise InvalidRequest(
-                f"{at}[{order}]: '{domain[:_TOLD]}' is no domain, such as example.com or example.com/blog, without a scheme",
+                f"{at}[{order}]: '{domain[:_MOST_REPEATED]}' is no domain, such as example.com or example.com/blog"
+                ", without a scheme",
                 param=f"{at}[{order}]",
             )
     return tuple(domains)

@@ -34,7 +34,7 @@ class ProcessHealth(Struct):
     pid: int
     status: Literal["starting", "ready", "waiting", "draining", "silent"]
     up_s: float
-    said_s: float
+    age_s: float
     in_flight: int
     connections: int
 

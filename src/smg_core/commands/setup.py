@@ -75,7 +75,7 @@ def _setup(args: argparse.Namespace) -> int:
     program = PROGRAMS[args.program]
     for line in shortcomings(args.program, gateway.model):
         print(f"smg-gateway: {line}", file=sys.stderr)
-    setup = program.told(gateway)
+    setup = program.setup_of(gateway)
     if not args.write:
         print(printed(setup), end="")
         return 0

@@ -89,7 +89,7 @@ class Program:
     path: str
     first_prompt: int
     start: str
-    told: Callable[[ServedGateway], Setup]
+    setup_of: Callable[[ServedGateway], Setup]
     without: str = ""
     """What of it does not work, as a sentence."""
 

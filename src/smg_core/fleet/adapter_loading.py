@@ -197,7 +197,7 @@ class AdapterLoading:
             await self.changes.made(worker, engine, model.adapter)
             if model.adapter not in worker.adapters:
                 detail = f"worker {worker.name}, adapter {model.adapter}: {reply.message}"
-                raise EngineFailed("The engine could not load the adapter.", detail=detail, said=reply.message)
+                raise EngineFailed("The engine could not load the adapter.", detail=detail, outside_text=reply.message)
 
 
 def _least(workers: Sequence[Worker]) -> float:

@@ -64,7 +64,7 @@ class KvListening:
         self._clock = clock
         self._call_later = call_later
         self._pause_s = pause_s
-        self._told: WeakKeyDictionary[Worker, _Told] = WeakKeyDictionary()
+        self._feeds: WeakKeyDictionary[Worker, _EngineFeed] = WeakKeyDictionary()
         self._changed = asyncio.Event()
 
     def policies_changed(self) -> None:
@@ -72,7 +72,7 @@ class KvListening:
         too of which nobody wanted to know until now."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        for worker, feed in list(self._told.items()):
+        for worker, feed in list(self._feeds.items()):
             if worker.models:
                 self._policies.listens(worker.models[0], worker.role)  # made now, so that it misses nothing
             feed.begin_anew()
@@ -80,14 +80,14 @@ class KvListening:
     def restarted(self, worker: Worker) -> None:
         """Called when a worker's engine is another process than before: what it has told holds no more, and a subscription that
         runs is begun anew."""
-        feed = self._told.get(worker)
+        feed = self._feeds.get(worker)
         if feed is not None:
             feed.begin_anew()
 
     def emptied(self, worker: Worker) -> None:
         """Called when a worker's engine has emptied its caches, and goes on: what it tells from now on is all that it holds, if
         it was before."""
-        feed = self._told.get(worker)
+        feed = self._feeds.get(worker)
         if feed is not None:
             feed.emptied()
 
@@ -100,7 +100,7 @@ class KvListening:
             return
         while not self._policies.listens(worker.models[0], worker.role):
             await self._changed.wait()
-        feed = self._told_by(worker)
+        feed = self._feed_of(worker)
         try:
             await self._follow(feed, telling, worker.name)
         finally:
@@ -118,16 +118,16 @@ class KvListening:
             return KvSubscriber(address, ranks, self._limits)
         return engine if worker.facts.kv_events and isinstance(engine, KvTelling) else None
 
-    def _told_by(self, worker: Worker) -> "_Told":
+    def _feed_of(self, worker: Worker) -> "_EngineFeed":
         """What the worker's engine has told so far, if it is of the same model and kind as then."""
-        feed = self._told.get(worker)
+        feed = self._feeds.get(worker)
         if feed is None or not feed.is_of(worker):
             if feed is not None:
                 feed.forget()
-            feed = self._told[worker] = _Told(self._policies, self._clock, worker)
+            feed = self._feeds[worker] = _EngineFeed(self._policies, self._clock, worker)
         return feed
 
-    async def _follow(self, feed: "_Told", engine: KvTelling, name: str) -> None:
+    async def _follow(self, feed: "_EngineFeed", engine: KvTelling, name: str) -> None:
         """Subscribe, again and again."""
         reason = ""
         while True:
@@ -145,7 +145,7 @@ class KvListening:
                 log.info("worker %s: its KV events are subscribed to anew (%s)", name, reason or "they ended")
             await self._pause()
 
-    async def _subscribed(self, feed: "_Told", engine: KvTelling) -> SmgError | _Lost | None:
+    async def _subscribed(self, feed: "_EngineFeed", engine: KvTelling) -> SmgError | _Lost | None:
         """Listen until the subscription ends; returns why."""
         sink = _Sink(feed)
         after = feed.begin(sink)
@@ -172,15 +172,15 @@ class KvListening:
 class _Sink:
     """The `EngineSink` of one subscription; `ended` is why it ended."""
 
-    def __init__(self, feed: "_Told") -> None:
+    def __init__(self, feed: "_EngineFeed") -> None:
         self.ended: asyncio.Future[SmgError | _Lost | None] = asyncio.get_running_loop().create_future()
-        self._told = feed
+        self._feeds = feed
 
     def push(self, batches: Sequence[KvEventBatch]) -> None:
         for batch in batches:
             if self.ended.done():
                 return
-            if not self._told.take(batch):
+            if not self._feeds.take(batch):
                 self.lose()
 
     def lose(self) -> None:
@@ -193,7 +193,7 @@ class _Sink:
             self.ended.set_result(error)
 
 
-class _Told:
+class _EngineFeed:
     """What one worker's engine has told: a cursor for each of its ranks, and whether all of the rank's cache is known."""
 
     def __init__(self, policies: Policies, clock: Clock, worker: Worker) -> None:

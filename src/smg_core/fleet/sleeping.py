@@ -128,7 +128,9 @@ class Sleeping:
         reply = await self.woken(worker, worker.engine)
         if reply is None or not reply.done:
             reason = "" if reply is None else reply.message
-            raise EngineFailed("The engine does not wake.", detail=f"worker {worker.name}: {reason}", said=reason)
+            raise EngineFailed(
+                "The engine does not wake.", detail=f"worker {worker.name}: {reason}", outside_text=reason
+            )
 
     def _over(self, worker: Worker, task: "asyncio.Task[None]") -> None:
         self._waking.pop(worker.spec.url, None)

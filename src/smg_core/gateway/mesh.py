@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from smg_core.meshed.siblings import Siblings
     from smg_core.serving.limiting import Counters
 
-__all__ = ["adopt_mesh", "counters_told", "mesh_counters", "meshed"]
+__all__ = ["adopt_mesh", "mesh_counters", "meshed", "shared_counter_count"]
 
 _log = logging.getLogger("smg.mesh")
 
@@ -41,10 +41,10 @@ def mesh_counters(services: Services) -> "Counters | None":
 
     held = MemoryCounters(config.limits.counters, config.limits.zone)
     mesh = config.mesh
-    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, counters_told(config))
+    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, shared_counter_count(config))
 
 
-def counters_told(config: Config) -> int:
+def shared_counter_count(config: Config) -> int:
     """How many counters other gateways are told of: each takes two entries of the quarter that one gateway has."""
     return min(config.limits.counters, config.mesh.entries // 8)
 

@@ -69,7 +69,7 @@ class Guarding:
         """A text that is another where other guardrails see requests for this model; "" where none does."""
         names = frozenset({model, *self._names_of(model, caller)})
         rails = [each.rail for each in self._rails if each.rail.is_for(caller.tenant, names)]
-        return repr([(*_said_of(each),) for each in rails]) if rails else ""
+        return repr([(*_settings_of(each),) for each in rails]) if rails else ""
 
     # ------------------------------------------------------------------------------------------------------------ input
 
@@ -156,7 +156,7 @@ def _digest(whose: bytes, text: str) -> bytes:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16, key=whose).digest()
 
 
-def _said_of(rail: Guardrail) -> Iterator[object]:
+def _settings_of(rail: Guardrail) -> Iterator[object]:
     """All that is set of a guardrail but its check, which is an object."""
     for field in attrs.fields(Guardrail):
         if field.name != "check":

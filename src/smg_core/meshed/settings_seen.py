@@ -46,7 +46,7 @@ class SettingsPart:
         self._config = config
         self._of: Config | None = None
         self._own: dict[str, bytes] = {}
-        self._said_at = float("-inf")
+        self._spoke_at = float("-inf")
         self._others: dict[str, dict[str, bytes]] = {}
         self.differing: Mapping[str, tuple[str, ...]] = {}
 
@@ -56,12 +56,12 @@ class SettingsPart:
     def tell(self, node: Node, now: float) -> None:
         """Say what the settings are when they have changed, and from time to time."""
         config = self._config()
-        if config is self._of and now - self._said_at < _AGAIN_S:
+        if config is self._of and now - self._spoke_at < _AGAIN_S:
             return
         if config is not self._of:
             self._of, self._own = config, sections_of(config)
             self._compare()
-        self._said_at = now
+        self._spoke_at = now
         node.put(Space.SETTINGS, b"", msgspec.msgpack.encode(self._own), _LASTS_S, now)
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:

@@ -188,7 +188,7 @@ def _features(seen: SharedItems | None, nbytes: int, processes: int) -> FeatureC
 
 def _for_the_client(error: Exception) -> str:
     """Why a model takes no media, without what the log says besides: which other families there are."""
-    return error.told if isinstance(error, UnknownFamily) else str(error)
+    return error.reason if isinstance(error, UnknownFamily) else str(error)
 
 
 def decoder_threads(cores: int, processes: int) -> int:

@@ -74,7 +74,9 @@ def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
         )
     if role is not None and its_role is not None and role != its_role:
         its = facts.kv.role
-        raise WorkerGone("The engine has another role.", detail=f"it is a {its_role} engine ({its}), not {role}", said=its)
+        raise WorkerGone(
+            "The engine has another role.", detail=f"it is a {its_role} engine ({its}), not {role}", outside_text=its
+        )
 
 
 def refuse_adapters(worker: Worker, facts: EngineFacts) -> None:
@@ -175,7 +177,7 @@ class Onboarding:
         self._refuse_taken(worker, names, info, facts)
         if dropped := frozenset(worker.models) - frozenset(names):
             self._policies.worker_left(worker.name, dropped)
-        worker.said, worker.kv = facts, facts.kv
+        worker.stated_facts, worker.kv = facts, facts.kv
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
 
@@ -232,7 +234,7 @@ class Onboarding:
             self._publish(names, made)
         elif dropped:
             self._policies.worker_left(worker.name, dropped)
-        worker.said, worker.kv = facts, facts.kv  # before the facts, which are one object for all equal ones
+        worker.stated_facts, worker.kv = facts, facts.kv  # before the facts, which are one object for all equal ones
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
         if made is not None:

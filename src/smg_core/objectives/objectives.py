@@ -81,9 +81,10 @@ def _seconds(headers: Mapping[str, str], name: str) -> float:
 
 
 class TimedCall:
-    """A call that was sent to a worker, of which is learned when its tokens come. `told` is what its client is told of it."""
+    """A call that was sent to a worker, of which is learned when its tokens come. `objective_words` is what its client is told of
+    it."""
 
-    __slots__ = ("_at", "_latencies", "_model", "_objectives", "_state", "_worker", "objective", "told")
+    __slots__ = ("_at", "_latencies", "_model", "_objectives", "_state", "_worker", "objective", "objective_words")
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class TimedCall:
     ) -> None:
         self._objectives, self._latencies, self._model = objectives, latencies, model
         self._worker, self._state, self._at = worker, state, at
-        self.objective, self.told = objective, cache_source
+        self.objective, self.objective_words = objective, cache_source
 
     def note(self, moment: Moment) -> None:
         """Learn from a moment of the request."""

@@ -71,12 +71,15 @@ class Wishes(Struct, frozen=True):
         given = labels if self.given else ""
         if near:
             return NoWorker(
-                f"No worker for the model '{model}' {where} is ready.", code=CODE, said=given, retry_after=retry_after
+                f"No worker for the model '{model}' {where} is ready.",
+                code=CODE,
+                outside_text=given,
+                retry_after=retry_after,
             )
         return NoWorker(
             f"This request has to be placed on a worker {where}, and the model '{model}' has none.",
             code=CODE,
-            said=given,
+            outside_text=given,
             should_retry=False,
         )
 

@@ -33,7 +33,7 @@ from smg_core.request import Caller
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
-    from smg_core.wasm.told import GuestSaid
+    from smg_core.wasm.guest_report import GuestReport
 
 __all__ = ["PluginState", "Plugins"]
 
@@ -43,7 +43,7 @@ KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _Seen = tuple[tuple[Entry, FilePrint], ...]
 """Plugins that are wanted, and their files: while neither changes, nothing is loaded."""
-_MOST_COUNTED = 2.0**53  # as wasm.told has it for one call
+_MOST_COUNTED = 2.0**53  # as wasm.guest_report has it for one call
 _COUNTERS = 32
 """The counters of its own that a component may have."""
 
@@ -227,7 +227,7 @@ class Plugins:
             repeats = f", {again} more like it since the last time" if again else ""
             reason: str = happened.reason
             if self._words and isinstance(reason, FaultWords):
-                reason = f"{reason}: {reason.said}"
+                reason = f"{reason}: {reason.outside_text}"
             log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, repeats)
 
     # -------------------------------------------------------------------------------------------------------- changes
@@ -340,7 +340,7 @@ class Plugins:
         self._refused[entry.name] = refused
         return refused
 
-    def _hear(self, name: str, guest_words: "GuestSaid") -> None:
+    def _hear(self, name: str, guest_words: "GuestReport") -> None:
         """Log and count what a guest said."""
         for level, line in guest_words.lines:
             log.log(_LEVELS.get(level, logging.INFO), "plugin %s: %s", name, line)

@@ -128,8 +128,8 @@ def _of_worker(trace: Trace) -> Iterator[Header]:
     """The headers of any answer that say something of the worker that makes it."""
     if trace.losses:
         yield _lossy(trace.losses)
-    if trace.awaited is not None and trace.awaited.told:
-        yield OBJECTIVE, trace.awaited.told.encode("ascii")
+    if trace.awaited is not None and trace.awaited.objective_words:
+        yield OBJECTIVE, trace.awaited.objective_words.encode("ascii")
 
 
 def _lossy(losses: Mapping[str, str]) -> Header:

@@ -329,7 +329,7 @@ class Inference(Generic[D]):
     async def _tell(self, exchange: Exchange, decoded: D, answer: Answer, error: SmgError) -> None:
         """Tell the client of an error: in the stream that it gets, else in place of an answer. An answer of which nothing has
         left, since plugins have refused it, may be over; its client must be told all the same."""
-        in_stream, blocked = self._api.told_in_stream, isinstance(error, GuardrailBlocked)
+        in_stream, blocked = self._api.refusals_in_stream, isinstance(error, GuardrailBlocked)
         in_band = decoded.generation.stream and (error.status in in_stream or (blocked and self._api.answers_blocked))
         try:
             written = await answer.fail(error, in_band=in_band)
@@ -394,7 +394,7 @@ class Inference(Generic[D]):
             # The head is out and the flow failed all the same: the stream cannot be mended, only ended.
             await exchange.write(b"", True)
             return
-        error = await exchange.told(error)
+        error = await exchange.replaced_error(error)
         headers = [*refusal_headers(self._services, error), *names_of(exchange, self._services, self._api)]
         await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 

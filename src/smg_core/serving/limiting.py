@@ -374,7 +374,7 @@ class ActiveCharge:
             raise QuotaExceeded(
                 "What this model costs is not known here, and a budget applies.",
                 detail=f"limits.unpriced is refuse, and no price is known for {asker.model!r}",
-                said=asker.model,
+                outside_text=asker.model,
             )
 
     def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:

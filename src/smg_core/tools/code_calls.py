@@ -45,7 +45,7 @@ class CodeCalls:
             ran = await runs.run(caller, asked, code, request_id)
         except NotFound as error:
             return ToolAnswer((Text(error.message),), is_error=True, code="container_gone")
-        return ToolAnswer((Text(ran.text),), ran.stopped is not None, ran.told, code=ran.stopped or "")
+        return ToolAnswer((Text(ran.text),), ran.stopped is not None, ran.as_object, code=ran.stopped or "")
 
 
 def answer_of_server(server: str, outcome: ToolOutcome) -> ToolAnswer:
@@ -56,4 +56,4 @@ def answer_of_server(server: str, outcome: ToolOutcome) -> ToolAnswer:
         out, err = ("", outcome.text) if outcome.is_error else (outcome.text, "")
     error = outcome.text if outcome.is_error else None
     ran = CodeAnswer(f"mcp_{server}", out, err if isinstance(err, str) else "", error)
-    return ToolAnswer((Text(outcome.text or ran.text),), False, ran.told)
+    return ToolAnswer((Text(outcome.text or ran.text),), False, ran.as_object)

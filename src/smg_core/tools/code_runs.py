@@ -46,7 +46,7 @@ class CodeAnswer(Struct, frozen=True):
         return "\n".join([*outputs, *self.notes]) or "The code has ended without output."
 
     @property
-    def told(self) -> JsonObject:
+    def as_object(self) -> JsonObject:
         """What the encoders are told."""
         files: list[Json] = [{"id": each.id, "path": each.path} for each in self.files]
         return {

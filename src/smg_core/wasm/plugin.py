@@ -39,12 +39,12 @@ from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
 from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
 from smg_core.wasm.cells import Arguments
+from smg_core.wasm.guest_report import GuestReport
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
 from smg_core.wasm.plans import Unusable
 from smg_core.wasm.running import Compiled, Guest
 from smg_core.wasm.threads import GuestThreads, StartClaim
-from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import (
     SMG,
     about_value,
@@ -65,7 +65,7 @@ __all__ = ["Hear", "WasmPlugin"]
 
 Shown = TypeVar("Shown", RequestHead, ResponseHead)
 
-Hear = Callable[[str, GuestSaid], None]
+Hear = Callable[[str, GuestReport], None]
 """Called with a plugin's name and what one of its instances said in a call."""
 _MINUTE = 60.0
 _LATE = 1.2
@@ -195,7 +195,7 @@ class WasmPlugin:
         """Whether the next call of a function begins on the event loop."""
         return self.compiled.in_steps and self.places.begins_here(name)
 
-    def heard(self, guest_words: GuestSaid) -> None:
+    def heard(self, guest_words: GuestReport) -> None:
         """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
         if guest_words.lines:
             now = asyncio.get_running_loop().time()
@@ -278,7 +278,7 @@ class _Session:
             try:
                 begun = self._tried_here(guest, name, written, begins=begins)
                 if not begun:
-                    return head_verdict(self._told(guest))
+                    return head_verdict(self._answer_of(guest))
                 plugin.places.was_long(name)
             finally:
                 plugin.places.took(name, guest.longest_s)
@@ -312,7 +312,7 @@ class _Session:
             self._lost()
             raise
 
-    def _told(self, guest: Guest) -> Any:
+    def _answer_of(self, guest: Guest) -> Any:
         """The answer to the call that is over, and what the guest said beside it. Raises MiddlewareFault."""
         try:
             answer = guest.answer()
@@ -378,7 +378,7 @@ class _Session:
         return True
 
     def _heard(self, guest: Guest) -> None:
-        if guest.has_told:
+        if guest.has_reported:
             self._plugin.heard(guest.tell())
 
     def _lost(self) -> None:

@@ -81,7 +81,7 @@ def tools_of(raw: Iterable[Mapping[str, Any]], settings: InventorySettings) -> l
                 schema,
                 each.get("title") if isinstance(each.get("title"), str) else None,
                 each.get("outputSchema") if isinstance(each.get("outputSchema"), Mapping) else None,
-                ToolHints(*(_said(annotations, f"{name}Hint") for name in _HINTS)),
+                ToolHints(*(_hint(annotations, f"{name}Hint") for name in _HINTS)),
                 fault,
             )
         )
@@ -97,7 +97,7 @@ def plain_tool(raw: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = _as_text(raw[key])
     annotations = raw.get("annotations")
     if isinstance(annotations, Mapping):
-        hints = {f"{name}Hint": _said(annotations, f"{name}Hint") for name in _HINTS}
+        hints = {f"{name}Hint": _hint(annotations, f"{name}Hint") for name in _HINTS}
         found["annotations"] = {key: value for key, value in hints.items() if value is not None}
     return found
 
@@ -114,7 +114,7 @@ def _as_text(value: str) -> str:
 _HINTS = ("readOnly", "destructive", "idempotent", "openWorld")
 
 
-def _said(annotations: Mapping[str, Any], key: str) -> bool | None:
+def _hint(annotations: Mapping[str, Any], key: str) -> bool | None:
     value = annotations.get(key)
     return value if isinstance(value, bool) else None
 

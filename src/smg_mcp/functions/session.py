@@ -152,11 +152,11 @@ class FunctionSession:
 def _telling(loop: asyncio.AbstractEventLoop, progress: OnProgress | None) -> OnProgress:
     """Passes on what a function tells of its progress, in whatever thread it is."""
 
-    def told(news: ToolProgress) -> None:
+    def report(news: ToolProgress) -> None:
         if progress is not None and not loop.is_closed():
             loop.call_soon_threadsafe(progress, news)
 
-    return told
+    return report
 
 
 async def _then(call: Callable[[], Awaitable[Any]], limits: McpLimits) -> ToolOutcome:

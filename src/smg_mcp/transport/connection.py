@@ -32,7 +32,7 @@ from smg_mcp.transport.stdio import stdio_streams
 from smg_mcp.transport.streams import ScreenedStreams
 from smg_mcp.transport.wire import GuardedTransport
 
-__all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerSaidNo", "open_connection"]
+__all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerRefusedCall", "open_connection"]
 
 
 class _Quiet(logging.Filter):
@@ -68,7 +68,7 @@ class ConnectionLost(McpUnavailable):
         self.never_sent = never_sent
 
 
-class ServerSaidNo(McpError):
+class ServerRefusedCall(McpError):
     """The server answered a request with a JSON-RPC error: for a call, the tool's failure."""
 
     code = "mcp_error_answer"
@@ -120,11 +120,11 @@ class McpConnection:
         return (info.title or info.name if info else "", self._client.instructions or "", self._client.protocol_version)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], progress: OnProgress | None) -> dict[str, Any]:
-        """The result of a call as JSON. Raises our errors; ServerSaidNo where the server answers with one of JSON-RPC."""
+        """The result of a call as JSON. Raises our errors; ServerRefusedCall where the server answers with one of JSON-RPC."""
         received: Any = None
         if progress is not None:
 
-            async def told(done: float, total: float | None, message: str | None) -> None:
+            async def report(done: float, total: float | None, message: str | None) -> None:
                 progress(ToolProgress(done, total, message))
 
         with self._errors():
@@ -227,7 +227,7 @@ class McpConnection:
             return ConnectionLost("the server did not answer")
         if code == types.PARSE_ERROR and server_words.startswith("Failed to parse"):
             return McpBadAnswer("the server's answer is no JSON-RPC message")
-        return ServerSaidNo(server_words[:2000], code)
+        return ServerRefusedCall(server_words[:2000], code)
 
 
 _FOREIGN = (MCPError, ValidationError, RuntimeError, KeyError)

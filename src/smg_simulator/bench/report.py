@@ -41,7 +41,11 @@ def _rows(figures: BenchFigures) -> Mapping[str, BenchSummary]:
 
 
 def bench_page(
-    title: str, sentences: Sequence[str], outcomes: Sequence[BenchOutcome], figures: BenchFigures, objective: BenchObjective
+    title: str,
+    sentences: Sequence[str],
+    outcomes: Sequence[BenchOutcome],
+    figures: BenchFigures,
+    objective: BenchObjective,
 ) -> str:
     """The whole page: `sentences` are sentences about the load."""
     good = [each for each in outcomes if not each.error]

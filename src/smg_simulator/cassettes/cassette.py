@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from smg_simulator.cassettes.said import AnswerSaid
+from smg_simulator.cassettes.answer_summary import AnswerSummary
 
 __all__ = ["CassetteExchange", "kept_headers", "kept_path", "read_cassette", "redacted_body"]
 
@@ -38,7 +38,7 @@ class CassetteExchange(msgspec.Struct, omit_defaults=True):
     path: str
     body: str
     status: int
-    said: AnswerSaid
+    summary: AnswerSummary
     headers: dict[str, str] = {}
     times: list[float] = []
     seconds: float = 0.0

@@ -14,8 +14,8 @@ from typing import Any, TextIO
 import httpx
 import msgspec
 
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers, kept_path, redacted_body
-from smg_simulator.cassettes.said import AnswerSaid, what_was_said
 
 __all__ = ["CassetteRecorder"]
 
@@ -73,7 +73,7 @@ class CassetteRecorder:
         try:
             async with sent as answer:
                 made = CassetteExchange(
-                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSaid()
+                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSummary()
                 )
                 made.headers = kept_headers(headers)
                 whole = await self._passed_on(answer, made, receive, send)
@@ -107,12 +107,12 @@ class CassetteRecorder:
         return b"".join(pieces) if sum(map(len, pieces)) <= MOST_BODY else None
 
     async def _keep(self, made: CassetteExchange, body: bytes, content_type: str, whole: bytes) -> None:
-        summary = await asyncio.to_thread(what_was_said, made.path, made.status, content_type, whole)
+        summary = await asyncio.to_thread(summary_of_answer, made.path, made.status, content_type, whole)
         if self._secret is None:
-            made.body, made.said = body.decode(errors="replace"), summary
+            made.body, made.summary = body.decode(errors="replace"), summary
         else:
             made.body = await asyncio.to_thread(redacted_body, body, self._secret)
-            made.said, made.redacted = summary.without_words(), True
+            made.summary, made.redacted = summary.without_words(), True
         line = msgspec.json.encode(made).decode() + "\n"
         async with self._writing:
             if len(line) > self._left:

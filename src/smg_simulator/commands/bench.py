@@ -78,16 +78,18 @@ def _bench(args: argparse.Namespace) -> int:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1
-    return _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    return _reported(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
 
 
-def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
+def _reported(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
     """Print the figures and write the report; the exit status says whether any request was answered."""
     objective = BenchObjective(args.first_token, args.gap)
     figures = summary(outcomes, seconds, objective)
     sentences = [f"{args.url}, {model}: {_described(args)}"]
     if busy > BUSY:
-        sentences.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
+        sentences.append(
+            f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them."
+        )
     if args.report is not None:
         try:
             args.report.write_text(bench_page(f"Bench of {model}", sentences, outcomes, figures, objective))
@@ -156,7 +158,7 @@ class _Progress:
 
     def __init__(self, of: int) -> None:
         self._of, self._terminal = of, sys.stderr.isatty()
-        self._counts, self._failed, self._told = itertools.count(1), 0, 0
+        self._counts, self._failed, self._reported = itertools.count(1), 0, 0
 
     def come(self, outcome: BenchOutcome) -> None:
         count = next(self._counts)
@@ -165,8 +167,8 @@ class _Progress:
         text = f"{count} of {self._of} requests ({percent} %), {self._failed} failed"
         if self._terminal:
             print(f"\r{text}", end="", file=sys.stderr, flush=True)
-        elif percent // 20 > self._told:
-            self._told = percent // 20
+        elif percent // 20 > self._reported:
+            self._reported = percent // 20
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:

@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.policy or ["round_robin", "cache_aware", ORACLE]))
     choosers = {name: _chooser(name) for name in names}  # a name that is wrong is told before anything runs
     runs = {name: _replayed(name, trace, settings, choosers[name]) for name in names}
-    sentences = _said(trace, settings)
+    sentences = _sentences(trace, settings)
     print("\n".join([*sentences, "", *table(runs)]))
     if args.report is not None:
         return _write(args.report, html_page(f"Routing policies over {trace.name}", sentences, runs))
@@ -180,7 +180,7 @@ def _chooser(name: str) -> MakeChooser:
     return made
 
 
-def _said(trace: FleetTrace, settings: FleetSettings) -> list[str]:
+def _sentences(trace: FleetTrace, settings: FleetSettings) -> list[str]:
     """Trace and fleet in sentences, with the bounds that no policy can beat."""
     tokens = sum(each.prompt_tokens for each in trace.requests)
     shared = hits_of_one_cache(trace, None)

@@ -326,7 +326,7 @@ class _Run:
             loads = [chooser.in_flight for chooser in choosers]
             whole = [sum(each) for each in zip(*loads, strict=True)]
             for chooser, own in zip(choosers, loads, strict=True):
-                chooser.told([total - mine for total, mine in zip(whole, own, strict=True)])
+                chooser.note_elsewhere([total - mine for total, mine in zip(whole, own, strict=True)])
         self._plan(self._now + self._settings.words_s, self._on_words, None)
 
     # -------------------------------------------------------------------------------------------------------- KV events

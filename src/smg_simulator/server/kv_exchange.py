@@ -74,7 +74,7 @@ class KvExchange:
                 await self._take_over(request, place.host, place.port, str(place.room))
                 return request, len(request.input_ids)
             return request, cached
-        transfer = self._told(request)
+        transfer = self._transfer_of(request)
         if transfer.get("do_remote_decode"):
             return replace(request, kv_transfer=self._answer(request, transfer)), cached
         if not transfer.get("do_remote_prefill"):
@@ -105,7 +105,7 @@ class KvExchange:
             if self.role != "kv_consumer":
                 self._offer(request, str(request.bootstrap.room))
             return
-        transfer = self._told(request)
+        transfer = self._transfer_of(request)
         if not transfer.get("remote_request_id") and not transfer.get("transfer_id"):
             return
         if transfer.get("do_remote_prefill") and transfer.get("remote_engine_id") != self.engine_id:
@@ -124,7 +124,7 @@ class KvExchange:
             self._news.set()
             self._news = asyncio.Event()
 
-    def _told(self, request: EngineRequest) -> JsonObject:
+    def _transfer_of(self, request: EngineRequest) -> JsonObject:
         if not self.connector or request.kv_transfer is None:
             return {}
         try:

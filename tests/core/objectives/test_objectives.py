@@ -30,11 +30,13 @@ def objectives(wish: Any = "late") -> tuple[Objectives, MemoryObserver]:
     found.on_missed = wish
     for number in range(200):
         worker = Worker(f"w{number % 2}", number % 7, number * 37 % 2000)
-        told(found, worker, number * 53 % 1000, 0.01)
+        objective_words(found, worker, number * 53 % 1000, 0.01)
     return found, observer
 
 
-def told(found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None) -> None:
+def objective_words(
+    found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None
+) -> None:
     """A request is sent to the worker, and answered as quickly as that is."""
     seconds = (worker.prefill_tokens + reads) / 10_000 + worker.in_flight * 0.002
     sent = found.sent(headers or {}, "m", worker, reads, 5.0, "")
@@ -44,8 +46,8 @@ def told(found: Objectives, worker: Worker, reads: int, each: float, headers: di
 
 def meeting(found: Objectives, *workers: Worker, passed: float = 0.0, **headers: str) -> tuple[list[str], str]:
     asked = {f"x-slo-{name}-ms": value for name, value in headers.items()}
-    chosen, told = found.meeting(asked, "m", workers, 1000, lambda: [0] * len(workers), passed)
-    return [each.name for each in chosen], told
+    chosen, objective_words = found.meeting(asked, "m", workers, 1000, lambda: [0] * len(workers), passed)
+    return [each.name for each in chosen], objective_words
 
 
 FREE, BUSY = Worker("w0"), Worker("w1", in_flight=6, prefill_tokens=4000)
@@ -63,8 +65,8 @@ def test_only_workers_that_can_meet_it_are_left() -> None:
 def test_what_a_cache_has_need_not_be_read() -> None:
     found, _ = objectives()
     asked = {"x-slo-ttft-ms": "60"}
-    chosen, told = found.meeting(asked, "m", (FREE, Worker("w1")), 1000, lambda: [0, 900], 0.0)
-    assert ([each.name for each in chosen], told) == (["w1"], "met")
+    chosen, objective_words = found.meeting(asked, "m", (FREE, Worker("w1")), 1000, lambda: [0, 900], 0.0)
+    assert ([each.name for each in chosen], objective_words) == (["w1"], "met")
 
 
 @pytest.mark.parametrize("wish", ["late", "say"])
@@ -73,7 +75,7 @@ def test_where_none_can_those_that_miss_least_serve_late(wish: str) -> None:
     assert meeting(found, BUSY, FREE, ttft="10") == (["w0"], "late")
     assert meeting(found, BUSY, FREE, tpot="1")[1] == "late"
     assert meeting(found, BUSY, FREE, ttft="10", passed=1.0)[1] == "late"
-    assert found.sent({}, "m", FREE, 1, 0.0, "late").told == ("late" if wish == "say" else "")
+    assert found.sent({}, "m", FREE, 1, 0.0, "late").objective_words == ("late" if wish == "say" else "")
 
 
 def test_where_none_can_a_request_is_shed_if_that_is_wished() -> None:
@@ -100,7 +102,7 @@ def test_a_request_has_to_go_in_time_for_its_first_token() -> None:
 
 def test_it_tells_how_good_predictions_were_and_which_objectives_were_met() -> None:
     found, observer = objectives()
-    told(found, FREE, 1000, 0.01, {"x-slo-ttft-ms": "200", "x-slo-tpot-ms": "5"})
+    objective_words(found, FREE, 1000, 0.01, {"x-slo-ttft-ms": "200", "x-slo-tpot-ms": "5"})
     first, each = observer.of(TimePredicted)[-2:]
     assert abs(first.expected - first.seconds) < 0.02
     assert abs(each.expected - each.seconds) < 0.002

@@ -184,7 +184,7 @@ class _Reader:
         if position > self._last_answer:
             (self._approved if message.approve else self._refused).append(self._asked_call(asked, at))
         if not message.approve:
-            words = _said(message)
+            words = _answer_words(message)
             text = f"The user did not approve this call.{f' The user says: {words}' if words else ''}"
         elif position < self._last_answer:
             text = "The user approved this call, and its result is not known."
@@ -201,7 +201,7 @@ class _Reader:
         return AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
 
 
-def _said(message: wire.ToolMessage) -> str:
+def _answer_words(message: wire.ToolMessage) -> str:
     """What the user says with an answer."""
     if isinstance(message.content, str):
         return message.content

@@ -132,7 +132,7 @@ class _Builder:
         )
         self._number += 1
 
-    def _told(self) -> JsonObject:
+    def _as_streamed(self) -> JsonObject:
         fields = stream_fields(self.fields)
         if self._legacy and "usage" in fields:
             fields["usage"] = legacy_usage(fields["usage"])
@@ -145,7 +145,7 @@ class _Builder:
         self.begun = True
         self.fields["status"] = status
         if self._streams:
-            self._event("created", interaction=self._told())
+            self._event("created", interaction=self._as_streamed())
 
     def _tell_status(self) -> None:
         self._event("status", interaction_id=self._request.generation.id, status=self.fields["status"])
@@ -342,7 +342,7 @@ class _Builder:
         self.fields["status"] = status
         self.fields["updated"] = time_text(self._now())
         if self._streams:
-            self._event("completed", interaction=self._told())
+            self._event("completed", interaction=self._as_streamed())
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; nothing after the end."""

@@ -263,7 +263,7 @@ class _News:
     def __init__(self, message: McpMessage, most: int) -> None:
         self.changed = asyncio.Event()
         self._token, self._left = message.progress_token, most
-        self._told: list[JsonObject] = []
+        self._notices: list[JsonObject] = []
 
     def progress(self, news: ToolProgress) -> None:
         """The `OnProgress` of the call."""
@@ -271,12 +271,12 @@ class _News:
             self._left -= 1
             progress: JsonObject = {"progress": news.progress, "total": news.total, "message": news.message}
             params = {name: value for name, value in progress.items() if value is not None}
-            self._told.append(notification("notifications/progress", {"progressToken": self._token, **params}))
+            self._notices.append(notification("notifications/progress", {"progressToken": self._token, **params}))
             self.changed.set()
 
     def take(self) -> list[JsonObject]:
         """What is new since the last time."""
-        notices, self._told = self._told, []
+        notices, self._notices = self._notices, []
         self.changed.clear()
         return notices
 

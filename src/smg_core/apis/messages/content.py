@@ -219,7 +219,7 @@ class Conversation:
                 return Text(f"Tool found: {block.tool_name}", mark_of(block.cache_control))
             case wire.OtherBlock():
                 _check_server_tool(block.block, at)
-                text = _told(block.block)
+                text = _words_of_block(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
 
@@ -302,7 +302,7 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
     return Text(document_text(text, block.title, block.context), mark_of(block.cache_control))
 
 
-def _told(block: JsonObject) -> str:
+def _words_of_block(block: JsonObject) -> str:
     """What a block of a provider's tools says to another model: its call, or the texts of its result."""
     kind = block.get("type")
     if not isinstance(kind, str):

@@ -178,7 +178,7 @@ class MessagesStreamEncoder:
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
         self._verbatim: VerbatimStream | None = None
-        self._told = False  # something has left in the gateway's words
+        self._has_left = False  # something has left in the gateway's words
         self.verbatim = "" if request.pauses else "messages"
 
     @property
@@ -209,7 +209,7 @@ class MessagesStreamEncoder:
             if writer is not None and not self._ended:
                 writer(self, event, frames)
         if self._verbatim is None:
-            self._told = self._told or bool(frames)
+            self._has_left = self._has_left or bool(frames)
             return b"".join(frames)
         failure = frames[-1:] if events and type(events[-1]) is Failed else ()
         return b"".join((self._verbatim.encode(events), *failure))
@@ -226,7 +226,7 @@ class MessagesStreamEncoder:
 
     def _tell(self, event: Verbatim, frames: list[bytes]) -> None:
         """The answer is told in the provider's words, unless something of it has left in others."""
-        if self._verbatim is None and not self._told:
+        if self._verbatim is None and not self._has_left:
             self._verbatim = VerbatimStream(bytes)
 
     def _start_block(self, kind: str, block: bytes, delta: bytes, frames: list[bytes]) -> None:
@@ -391,7 +391,7 @@ class MessagesWholeEncoder:
         self._request = request
         self._hidden = request.generation.reasoning.visible == "sealed"
         self._blocks: list[JsonObject] = []
-        self._said: list[str] = []  # of the open block
+        self._texts: list[str] = []  # of the open block
         self._citations: list[JsonObject] = []  # of the open text
         self._hosted = HostedBlocks(request.generation.id, request.generation.sources)
         self._finished: Finished | None = None
@@ -404,7 +404,7 @@ class MessagesWholeEncoder:
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._blocks = [dict(block) for block in self._blocks]
-        other._said, other._citations = self._said.copy(), self._citations.copy()
+        other._texts, other._citations = self._texts.copy(), self._citations.copy()
         other._hosted = self._hosted.fork()
         return other
 
@@ -423,10 +423,10 @@ class MessagesWholeEncoder:
                 case ToolCallStart():
                     self._blocks.append({"type": "tool_use", "id": event.id, "name": event.name, "input": {}})
                 case ToolCallDelta():
-                    self._said.append(event.arguments)
+                    self._texts.append(event.arguments)
                 case ToolCallEnd():
-                    self._blocks[-1]["input"] = _input("".join(self._said))
-                    self._said.clear()
+                    self._blocks[-1]["input"] = _input("".join(self._texts))
+                    self._texts.clear()
                 case HostedStart() | HostedEnd():
                     self._run(event)
                 case OpaqueBlock():
@@ -439,8 +439,8 @@ class MessagesWholeEncoder:
         if not isinstance(event, Annotation):
             if self._citations and event.text:
                 self._text()
-            self._said.append(event.text)
-        elif "".join(self._said) and (citation := self._hosted.citation(event)) is not None:
+            self._texts.append(event.text)
+        elif "".join(self._texts) and (citation := self._hosted.citation(event)) is not None:
             self._citations.append(citation)
 
     def _run(self, event: HostedStart | HostedEnd) -> None:
@@ -468,8 +468,8 @@ class MessagesWholeEncoder:
             self._blocks.append(_compaction(self._compacted.summary))
 
     def _text(self) -> None:
-        text = "".join(self._said)
-        self._said.clear()
+        text = "".join(self._texts)
+        self._texts.clear()
         if self._blocks and self._blocks[-1]["type"] == "thinking":
             text = text.lstrip("\n")  # as in a stream
         if text:
@@ -477,8 +477,8 @@ class MessagesWholeEncoder:
         self._citations = []
 
     def _thought(self, event: ReasoningEnd) -> None:
-        thinking = "" if self._hidden else "".join(self._said)
-        self._said.clear()
+        thinking = "" if self._hidden else "".join(self._texts)
+        self._texts.clear()
         signature = (event.seal or b"").decode()
         self._blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
 

@@ -27,7 +27,7 @@ from smg_core.apis.realtime.wire.relayed import (
     failure_of,
     named_as,
     read_sent,
-    read_told,
+    read_server_event,
     response_id,
     usage_of,
     with_event_id,
@@ -155,7 +155,7 @@ _UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
 class _Response:
     """A response under way: its call, the event that told of its beginning, what is left of limits with it, and what it was
     refused with. `waited` is set once it is known whether it may be made; `event_id` is that of the event that asks for it;
-    `told`: the server has told of its failure."""
+    `reported`: the server has told of its failure."""
 
     call: RelayedTurn
     about: SentEvent | None
@@ -163,7 +163,7 @@ class _Response:
     created: bytes = b""
     left: Callable[[], list[JsonObject]] = list
     refused: bytes = b""
-    told: bool = False
+    reported: bool = False
     heard: _Unheard = attrs.field(factory=_Unheard)
     waited: asyncio.Event = attrs.field(factory=asyncio.Event)
     disconnect: Disconnect = attrs.field(factory=Disconnect)
@@ -208,7 +208,7 @@ class RelayedSession:
                 settings = {**begins_with, **({"model": peer.name_there} if "model" in begins_with else {})}
                 await peer.socket.send(encode_object({"type": "session.update", "session": settings}))
             telling = asyncio.get_running_loop().create_task(self._tell())
-            telling.add_done_callback(self._told_all)
+            telling.add_done_callback(self._all_read)
             try:
                 await self._sockets.run(self)
             finally:
@@ -273,12 +273,12 @@ class RelayedSession:
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
-                await self._told(event, data)
+                await self._take_event(event, data)
                 await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
 
-    def _told_all(self, task: "asyncio.Task[None]") -> None:
+    def _all_read(self, task: "asyncio.Task[None]") -> None:
         """Called when nothing more is read of the server. What nobody has foreseen is logged, and ends the session."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -287,11 +287,13 @@ class RelayedSession:
 
     async def _read(self, data: bytes) -> ServerEvent | None:
         if len(data) <= DECODED_INLINE:
-            return read_told(data)
+            return read_server_event(data)
         tenant = self._socket.caller.tenant
-        return await self._services.running.executor.run(lambda _: read_told(data), size=len(data), caller=tenant)
+        return await self._services.running.executor.run(
+            lambda _: read_server_event(data), size=len(data), caller=tenant
+        )
 
-    async def _told(self, event: ServerEvent, data: bytes) -> None:
+    async def _take_event(self, event: ServerEvent, data: bytes) -> None:
         kind = event.type
         if kind == "rate_limits.updated":
             return  # those of the operator's account there
@@ -316,7 +318,7 @@ class RelayedSession:
         if response is not None and not response.call.over:
             response.call.at_work()
             if text := event.text():
-                response.call.said(text)
+                response.call.add_text(text)
             if response.call.over:  # plugins have refused what was said
                 return
         self._put(data)
@@ -329,7 +331,7 @@ class RelayedSession:
             for response in list(self._asked):
                 if response.event_id == about:
                     self._asked.remove(response)
-                    response.told = True
+                    response.reported = True
                     response.call.ended(None, EngineRejected("The server of this session refused the response."))
                     if response.about is not None and response.about.id is None:
                         return without_event_id(data)
@@ -444,7 +446,7 @@ class RelayedSession:
         refused, own = response.refused, None if response.about is None else response.about.id
         began = response.waited.is_set()
         response.waited.set()
-        if self._has_left or response.told or refused == b"-":
+        if self._has_left or response.reported or refused == b"-":
             return
         if refused and (not began or response.call.over):
             error_body = msgspec.json.decode(refused)["error"]

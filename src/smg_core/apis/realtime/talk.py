@@ -24,7 +24,7 @@ from smg_core.apis.realtime.wire.events import ClientEvent, error_frame, read_ev
 from smg_core.apis.realtime.wire.g711 import ToPhone
 from smg_core.apis.realtime.wire.hearing import wav_of
 from smg_core.apis.realtime.wire.relayed import RelayedRequest
-from smg_core.apis.realtime.wire.session import Begun, Said, TakenEvent
+from smg_core.apis.realtime.wire.session import Begun, TakenEvent, Utterance
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
 from smg_core.apis.realtime.wire.types import ItemCreate
@@ -81,7 +81,7 @@ def realtime_api() -> Api[ResponsesRequest]:
         stream=of_none,
         whole=of_none,
         error=responses_error,
-        told_in_stream=(503,),
+        refusals_in_stream=(503,),
     )
 
 
@@ -216,7 +216,7 @@ class SessionTalk:
         async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": turn.body, "more_body": False}
 
-        def told(error: SmgError, id: str) -> bytes:
+        def refused_frame(error: SmgError, id: str) -> bytes:
             running.refused = error_object(error)
             return b""
 
@@ -227,7 +227,7 @@ class SessionTalk:
             receive,
             self._sender(running),
             disconnect=running.disconnect,
-            written=told,
+            written=refused_frame,
         )
         running.exchange = exchange
         exchange.request_id = begun.id
@@ -260,7 +260,7 @@ class SessionTalk:
 
     # ----------------------------------------------------------------------------------------------------------- words
 
-    async def _write_down(self, utterance: Said, disconnect: Disconnect) -> None:
+    async def _write_down(self, utterance: Utterance, disconnect: Disconnect) -> None:
         """Have a model write down what the user has said, as a request for a transcription."""
         status, body = 0, b""
 
@@ -278,7 +278,9 @@ class SessionTalk:
             asked = Transcription(
                 language=utterance.language, prompt=utterance.prompt, filename="speech.wav", media_type="audio/wav"
             )
-            return TranscriptionRequest(asking_for_words(incoming, utterance.model, wav_of(utterance.sound), asked), asked)
+            return TranscriptionRequest(
+                asking_for_words(incoming, utterance.model, wav_of(utterance.sound), asked), asked
+            )
 
         handler = self._handlers.writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
         services, session = self._services, self._session
@@ -338,7 +340,7 @@ class SessionTalk:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if status == 200:
-                    self._put(running, self._session.limits_told(message["headers"]))
+                    self._put(running, self._session.limit_events(message["headers"]))
                 return
             if status != 200:
                 refused += message["body"]
@@ -375,8 +377,8 @@ class SessionTalk:
     def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
         """What speaks for a response."""
         speed = (settings_at(self._session.settings, "audio", "output") or {}).get("speed")
-        voice = (settings_at(running.begun.voiced.told, "audio", "output") or {}).get("voice")
-        law = phone_law(running.begun.voiced.told, "output")
+        voice = (settings_at(running.begun.voiced.response, "audio", "output") or {}).get("voice")
+        law = phone_law(running.begun.voiced.response, "output")
         phone = None if law is None else ToPhone(law)
         name = voice.get("id") if isinstance(voice, dict) else voice
         speech = Speech(
@@ -454,7 +456,7 @@ class _Words(msgspec.Struct):
     usage: JsonObject | None = None
 
 
-def _written_lines(session: SpokenSession, utterance: Said, status: int, body: bytes) -> list[bytes]:
+def _written_lines(session: SpokenSession, utterance: Utterance, status: int, body: bytes) -> list[bytes]:
     """What is told of a transcription with this answer; of one without any, that it failed."""
     if status == 200:
         words = msgspec.json.decode(body, type=_Words)

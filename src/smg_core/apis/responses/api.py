@@ -37,7 +37,7 @@ def responses_api(
         whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now, seal),
         error=responses_error,
         flow=respond_to,
-        told_in_stream=(503,),
+        refusals_in_stream=(503,),
         memory=memory,
     )
 

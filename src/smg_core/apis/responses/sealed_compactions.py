@@ -6,7 +6,7 @@ Above: `remembering`. Below: the gateway's sealer, what a compaction says.
 from collections.abc import Mapping, Sequence
 
 from smg_core.apis.responses.wire.stored_items import item_type
-from smg_core.apis.responses.wire.summaries import Said, read_said
+from smg_core.apis.responses.wire.summaries import SummaryMessage, read_summary
 from smg_core.errors import SealBroken
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
@@ -25,14 +25,16 @@ def sealed_compaction(sealer: Sealer, summary: bytes, caller: Caller) -> str:
     return sealer.seal(summary, _context(caller)).decode()
 
 
-def opened_compactions(sealer: Sealer, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
+def opened_compactions(
+    sealer: Sealer, items: Sequence[JsonObject], caller: Caller
+) -> Mapping[str, tuple[SummaryMessage, ...]]:
     """What the compactions among the items say, by their encrypted_content. Those that do not open are left out."""
-    found: dict[str, tuple[Said, ...]] = {}
+    found: dict[str, tuple[SummaryMessage, ...]] = {}
     for item in items:
         token = item.get("encrypted_content")
         if item_type(item) == "compaction" and isinstance(token, str):
             try:
-                summary = read_said(sealer.open(token.encode(), _context(caller)))
+                summary = read_summary(sealer.open(token.encode(), _context(caller)))
             except SealBroken:
                 continue
             if summary is not None:

@@ -222,7 +222,7 @@ class Interpreters:
             self._running[folder] = _Running(process)
         elif line != _BUSY:
             reason = line.decode("utf-8", "replace").strip() or f"it ended with the status {process.returncode}"
-            raise ToolServerFailed("Code cannot be run here.", detail=f"the interpreter: {reason}", said=reason)
+            raise ToolServerFailed("Code cannot be run here.", detail=f"the interpreter: {reason}", outside_text=reason)
 
     async def _make_room(self) -> None:
         """End an interpreter that nobody calls, where there are as many as may be. Raises Overloaded where all are called."""

@@ -15,7 +15,7 @@ from smg_core.engines.openai.chunks import ErrorWire
 from smg_core.engines.upkeep import EngineReply
 from smg_core.tokens import TokenIds
 
-__all__ = ["alternatives", "decode", "done_reply", "ids_json", "raise_error", "said_so", "set_sampling"]
+__all__ = ["alternatives", "decode", "done_reply", "ids_json", "is_healthy", "raise_error", "set_sampling"]
 
 W = TypeVar("W")
 
@@ -52,7 +52,7 @@ def alternatives(pairs: Sequence[tuple[int, float]], most: int) -> tuple[tuple[i
     return tuple(ordered if most < 0 else ordered[:most])
 
 
-def said_so(message: bytes) -> bool:
+def is_healthy(message: bytes) -> bool:
     """An answer of status 200 is one of a healthy server, whatever it says."""
     return True
 

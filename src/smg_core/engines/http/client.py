@@ -361,11 +361,13 @@ class HttpCall:
             where = repr(headers.get("location", "")[:200])
             sentence = "The engine sends requests elsewhere, where they are not sent."
             detail = f"{self._client.address}: HTTP status {status} to {where}"
-            self.fail(EngineFailed(sentence, detail=detail, said=where))
+            self.fail(EngineFailed(sentence, detail=detail, outside_text=where))
         elif coding not in ("identity", ""):
             sentence = "The engine compressed its answer, which it was not asked for."
             kind = repr(coding[:64])
-            self.fail(EngineGarbled(sentence, detail=f"{self._client.address}: content-encoding {kind}", said=kind))
+            self.fail(
+                EngineGarbled(sentence, detail=f"{self._client.address}: content-encoding {kind}", outside_text=kind)
+            )
         else:
             receiver.head(status, headers)
 

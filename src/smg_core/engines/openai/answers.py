@@ -72,7 +72,7 @@ def error_from_http_status(status: int, body: bytes, wait: float | None = None) 
     return kind(
         sentence,
         detail=f"HTTP status {status}{_with(engine_words)}",
-        said=engine_words,
+        outside_text=engine_words,
         retry_after=wait if kind is WorkerBusy else None,
     )
 
@@ -89,7 +89,7 @@ def error_from_event(error: ErrorWire | str) -> SmgError:
     """The error for an error object in mid-stream."""
     if isinstance(error, str):
         engine_words = one_line(error)
-        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(engine_words)}", said=engine_words)
+        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(engine_words)}", outside_text=engine_words)
     code = error.code
     if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
         code = int(code)
@@ -99,7 +99,7 @@ def error_from_event(error: ErrorWire | str) -> SmgError:
         kind, sentence = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
     kinds = " ".join(str(each) for each in (error.type, error.code) if each is not None)
     engine_words = ": ".join(one_line(each) for each in (kinds, error.message) if each)
-    return kind(sentence, detail=f"error in the stream{_with(engine_words)}", said=engine_words)
+    return kind(sentence, detail=f"error in the stream{_with(engine_words)}", outside_text=engine_words)
 
 
 def _meaning(status: int) -> tuple[type[SmgError], str]:
@@ -171,4 +171,6 @@ def _listed(body: bytes) -> list[ModelWire]:
     try:
         return msgspec.json.decode(body, type=ModelsWire).data or []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled(
+            "The engine's list of models cannot be read.", detail=str(error), outside_text=str(error)
+        ) from None

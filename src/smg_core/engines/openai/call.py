@@ -135,7 +135,9 @@ class HttpAnswerCall:
                 kind = repr(self._kind[:64])
                 detail = f"{self._address}: content-type {kind}"
                 self._stop(
-                    EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=kind)
+                    EngineGarbled(
+                        "The engine did not answer with a stream of events.", detail=detail, outside_text=kind
+                    )
                 )
                 return
             self._object = bytearray() if piece[:1] == b"{" else None

@@ -50,7 +50,7 @@ from smg_core.events import (
 )
 from smg_core.origin import Origin
 from smg_core.sse import DONE, DataReader
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 from smg_parsers.json_text.partial_json import JsonScanner
 
 __all__ = ["ChatDecoder"]
@@ -217,7 +217,7 @@ class _Choice:
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
         """Take in one chunk of this choice. Raises `EngineGarbled`."""
-        delta = self._said_by(wire)
+        delta = self._piece_of(wire)
         if delta is not None:
             if delta.images or delta.audio:
                 raise EngineGarbled("The engine answered with a picture or a recording, which cannot be passed on.")
@@ -225,7 +225,7 @@ class _Choice:
         if wire.finish_reason and not self.finished:
             self._finish(wire, events)
 
-    def _said_by(self, wire: ChoiceWire) -> DeltaWire | None:
+    def _piece_of(self, wire: ChoiceWire) -> DeltaWire | None:
         """The piece that the chunk brings. Some servers say the whole message again at the end of a stream: it is read where no
         delta has said anything."""
         delta = wire.delta
@@ -482,7 +482,7 @@ class ChatDecoder:
                 return self._decode(data.decode("utf-8", "replace"))
         except (msgspec.DecodeError, RecursionError) as error:
             raise EngineGarbled(
-                "The engine sent what is no chunk of an answer.", detail=str(error), said=str(error)
+                "The engine sent what is no chunk of an answer.", detail=str(error), outside_text=str(error)
             ) from None
 
     def _final_usage(self) -> list[Event]:
@@ -529,7 +529,9 @@ def _parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
             thoughts.append(inner if isinstance(inner, str) else "".join([each.text or "" for each in inner]))
         elif part.type not in _SAYING_NOTHING:
             kind = repr(str(part.type)[:64])
-            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=kind, said=kind)
+            raise EngineGarbled(
+                "The engine answered with a part that cannot be passed on.", detail=kind, outside_text=kind
+            )
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 
@@ -561,13 +563,13 @@ def _raw(token: str, values: Sequence[int] | None) -> bytes:
 def _usage(wire: UsageWire) -> Usage:
     prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
-    completion, thoughts = told_count(wire.completion_tokens), told_count(thought or wire.reasoning_tokens)
-    if thoughts and wire.total_tokens == told_count(wire.prompt_tokens) + completion + thoughts:
+    completion, thoughts = reported_count(wire.completion_tokens), reported_count(thought or wire.reasoning_tokens)
+    if thoughts and wire.total_tokens == reported_count(wire.prompt_tokens) + completion + thoughts:
         completion += thoughts  # a server that counts them beside the completion
     return Usage(
-        told_count(wire.prompt_tokens),
+        reported_count(wire.prompt_tokens),
         completion,
-        told_count(prompt.cached_tokens or wire.prompt_cache_hit_tokens),
+        reported_count(prompt.cached_tokens or wire.prompt_cache_hit_tokens),
         min(completion, thoughts),
-        told_count(prompt.cache_write_tokens),
+        reported_count(prompt.cache_write_tokens),
     )

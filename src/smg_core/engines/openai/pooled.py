@@ -53,7 +53,7 @@ class PooledWork:
         nothing is expected to make vectors; of one that could not answer now, what it said of the model before still holds:
         otherwise it would look like another engine, and its worker would be out until it has joined again."""
         try:
-            self.routes = listed_routes(models, model) or await self._told() or EMBEDS
+            self.routes = listed_routes(models, model) or await self._routes_stated() or EMBEDS
         except SmgError:
             self.routes = self.routes if model == self._model else EMBEDS
         self._model = model
@@ -68,7 +68,7 @@ class PooledWork:
         self.routes = routes
         return ModelInfo(model=routes.model, context_length=routes.context, labels=routes.labels)
 
-    async def _told(self) -> PooledRoutes | None:
+    async def _routes_stated(self) -> PooledRoutes | None:
         page = await self._page("/openapi.json")
         routes = None if page is None else routes_of_openapi(page)
         if routes is not None and not routes.model_info:

@@ -19,7 +19,7 @@ from smg_core.events import Event, Finished, OpaqueBlock, TextDelta, TextEnd, Us
 from smg_core.request import Audio, GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import DONE, DataReader
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["SpeechDecoder", "SpeechForm", "write_form"]
 
@@ -115,7 +115,7 @@ class SpeechDecoder:
         self.error: SmgError | None = None
         self._asked = asked
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
-        self._told = self._ended = False
+        self._reported = self._ended = False
         self._usage: Usage | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -205,9 +205,9 @@ class SpeechDecoder:
             self._ended = self._ended or choice.finish_reason is not None
         if found.text is not None and found.type in ("", "transcript.text.done"):
             self._ended = True
-            text = found.text if not self._told else ""
+            text = found.text if not self._reported else ""
         if text:
-            self._told = True
+            self._reported = True
             events.append(TextDelta(0, text))
 
     def _count(self, usage: _Tokens | None) -> None:
@@ -216,10 +216,10 @@ class SpeechDecoder:
         before = usage.input_tokens if usage.input_tokens is not None else usage.prompt_tokens
         behind = usage.output_tokens if usage.output_tokens is not None else usage.completion_tokens
         if before is not None or behind is not None:
-            self._usage = Usage(told_count(before), told_count(behind))
+            self._usage = Usage(reported_count(before), reported_count(behind))
 
     def _finish(self, events: list[Event]) -> None:
-        if self._told:
+        if self._reported:
             events.append(TextEnd(0))
         events.append(Finished(0, "stop"))
         if self._usage is not None:
@@ -232,5 +232,7 @@ def _read(data: bytes) -> _Event:
         return _EVENTS.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
-            "The engine sent an answer about a recording that cannot be read.", detail=str(error), said=str(error)
+            "The engine sent an answer about a recording that cannot be read.",
+            detail=str(error),
+            outside_text=str(error),
         ) from None

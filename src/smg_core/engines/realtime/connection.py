@@ -85,7 +85,7 @@ class PeerSocket:
         reason = "" if closed is None else " ".join(closed.reason[:200].split())
         how = "lost" if closed is None else f"closed with {closed.code}"
         detail = f"{self._name}: the session was {how}{': ' if reason else ''}{reason}"
-        return WorkerGone("The server of this session has ended it.", detail=detail, said=reason)
+        return WorkerGone("The server of this session has ended it.", detail=detail, outside_text=reason)
 
 
 async def connect_peer(

@@ -41,7 +41,7 @@ GATEWAY_FIELDS: Mapping[type, frozenset[str]] = {
     Message: frozenset({"id", "status", "phase", "content_is_text"}),
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     ToolCall: frozenset({"item_id"}),
-    SchemaFormat: frozenset({"told"}),
+    SchemaFormat: frozenset({"strength"}),
 }
 """Fields that the gateway acts on itself, and ids of the client's items: no provider need know them. `metadata` is kept, and
 given back, by the gateway."""

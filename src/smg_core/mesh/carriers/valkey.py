@@ -57,14 +57,14 @@ return out
 of itself. Both keys are in one slot of a cluster."""
 
 
-class _SaidOfItself(msgspec.Struct, frozen=True, array_like=True):
+class _Heartbeat(msgspec.Struct, frozen=True, array_like=True):
     start: int
     formats: str
     version: str
     place: str
 
 
-_said = msgspec.msgpack.Decoder(_SaidOfItself).decode
+_read_heartbeat = msgspec.msgpack.Decoder(_Heartbeat).decode
 
 
 class ValkeyLink:
@@ -188,7 +188,7 @@ class ValkeyLink:
 
     async def _beat(self, heartbeats: Heartbeats) -> None:
         terms = self._terms
-        heartbeat = msgspec.msgpack.encode(_SaidOfItself(self._start, terms.formats, terms.version, self._prefix))
+        heartbeat = msgspec.msgpack.encode(_Heartbeat(self._start, terms.formats, terms.version, self._prefix))
         keep_ms = round(self._settings.dead_s * 1000)
         keys = [f"{self._prefix}:members", f"{self._prefix}:said"]
         arguments: list[str | bytes | int | float] = [
@@ -209,7 +209,7 @@ class ValkeyLink:
         try:
             if body is None:
                 raise msgspec.DecodeError("of no key that is known")
-            heartbeat = _said(body)
+            heartbeat = _read_heartbeat(body)
         except msgspec.MsgspecError:
             self.refused += 1
             return

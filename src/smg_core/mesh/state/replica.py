@@ -22,7 +22,7 @@ from smg_core.mesh.state.entries import (
     MeshChange,
     MeshDelta,
     MeshEntry,
-    ToldEntry,
+    WireEntry,
     Writer,
 )
 
@@ -180,14 +180,14 @@ class Replica:
         if known is None or known.version <= after:
             return MeshDelta(writer, after, after, ())
         room -= _HEAD_BYTES
-        entries: list[ToldEntry] = []
+        entries: list[WireEntry] = []
         for place, entry in known.since(after):
             if entry.version > known.version:
                 break
             room -= _WIRE_BYTES + len(place.key) + len(entry.value)
             if room < 0 and entries:
                 return MeshDelta(writer, after, entries[-1].version, tuple(entries))
-            entries.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
+            entries.append(WireEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
         return MeshDelta(writer, after, known.version, tuple(entries))
 
     def kept_of(self, name: str, room: int, now: float) -> Iterator[MeshDelta]:
@@ -199,7 +199,7 @@ class Replica:
             for place, entry in known.since(0):
                 room -= _WIRE_BYTES + len(place.key) + len(entry.value)
                 if place.space in OLDER_KEPT and room > 0:
-                    entries.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
+                    entries.append(WireEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
             if entries:
                 yield MeshDelta(writer, 0, entries[-1].version, tuple(entries))
 
@@ -235,7 +235,7 @@ class Replica:
         if before is not None:
             yield from self._over(before)
 
-    def _merged(self, writer: Writer, known: Known, entries: Iterable[ToldEntry], now: float) -> Iterator[MeshChange]:
+    def _merged(self, writer: Writer, known: Known, entries: Iterable[WireEntry], now: float) -> Iterator[MeshChange]:
         bounds = self.bounds
         for entry in entries:
             place = EntryPlace(entry.space, entry.key)

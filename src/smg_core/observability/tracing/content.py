@@ -65,7 +65,7 @@ class TracedContent:
     @property
     def outputs(self) -> str:
         """The answers so far, as JSON; "" where nothing came."""
-        return _encoded([answer.told() for _, answer in sorted(self._answers.items())]) if self._answers else ""
+        return _encoded([answer.as_message() for _, answer in sorted(self._answers.items())]) if self._answers else ""
 
     def _of(self, index: int) -> "_Answer":
         return self._answers.setdefault(index, _Answer())
@@ -87,7 +87,7 @@ class _Answer:
         self.calls: dict[int, tuple[str, str, list[str]]] = {}
         self.finish = ""
 
-    def told(self) -> JsonObject:
+    def as_message(self) -> JsonObject:
         parts: list[Json] = []
         if self.reasoning:
             parts.append({"type": "reasoning", "content": "".join(self.reasoning)})

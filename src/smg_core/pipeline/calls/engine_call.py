@@ -14,7 +14,7 @@ from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine, 
 from smg_core.engines.calls import AnswerCall
 from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
-from smg_core.hooks import FirstToken, ToldOtherwise
+from smg_core.hooks import ConceptsLost, FirstToken
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver
 from smg_core.pipeline.answer.citing import Citing
 from smg_core.pipeline.answer.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
@@ -160,7 +160,7 @@ class EngineCall:
             )
             if losses := getattr(call, "losses", None):  # of providers alone
                 self._trace.losses = {**self._trace.losses, **losses}
-                record = ToldOtherwise(fit.request.id, self.step.chosen.worker.name, tuple(losses))
+                record = ConceptsLost(fit.request.id, self.step.chosen.worker.name, tuple(losses))
                 self._trace.report(record)
             return call
         request, prompted = self._request(fit), self.step.prompted

@@ -110,7 +110,7 @@ class _Second:
     def __init__(
         self, stream: Stream, placement: Placement, run: Run, record: Hedged, streaming: Streaming, faults: FaultLog
     ) -> None:
-        self.stream, self.placement, self.run, self.told = stream, placement, run, record
+        self.stream, self.placement, self.run, self.record = stream, placement, run, record
         self._faults = faults
         self.call = asyncio.ensure_future(streaming(stream, run))
 
@@ -127,8 +127,8 @@ class _Second:
         turn = self.call.result()
         return turn if turn.error is None else None
 
-    def told_as(self, outcome: str) -> Hedged:
-        return replace(self.told, outcome=outcome)
+    def with_outcome(self, outcome: str) -> Hedged:
+        return replace(self.record, outcome=outcome)
 
 
 async def _decided(first: "asyncio.Future[Turn]", second: "asyncio.Future[Turn]") -> None:
@@ -155,11 +155,11 @@ async def _outcome(step: Hedge, run: Run, first: "asyncio.Future[Turn]", second:
     if first.done() and (first.result().error is None or not second.call.done()):
         aside.given_up = "outrun"
         await _end([second.call])
-        run.trace.report(second.told_as("failed" if failed and second.turn is None else "lost"))
+        run.trace.report(second.with_outcome("failed" if failed and second.turn is None else "lost"))
         return Raced(first.result(), step.stream, step.placement, names)
     turn = second.turn
     if turn is None:
-        run.trace.report(second.told_as("both_failed"))
+        run.trace.report(second.with_outcome("both_failed"))
         return Raced(first.result(), step.stream, step.placement, names)
     run.given_up, run.trace.outrun = "outrun", True
     try:
@@ -167,7 +167,7 @@ async def _outcome(step: Hedge, run: Run, first: "asyncio.Future[Turn]", second:
     finally:
         run.given_up, run.trace.outrun = "abandoned", False
     _use(aside, run)
-    run.trace.report(second.told_as("won"))
+    run.trace.report(second.with_outcome("won"))
     return Raced(turn, second.stream, second.placement, step.placement.names)
 
 

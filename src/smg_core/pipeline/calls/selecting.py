@@ -91,7 +91,7 @@ class Selecting:
 
         ready_words = await ready(prompted, step.exclude, fits)
         return replace(
-            step, told=f"{step.told}; {ready_words}" if step.told and ready_words else step.told or ready_words
+            step, note=f"{step.note}; {ready_words}" if step.note and ready_words else step.note or ready_words
         )
 
     def choose(self, step: Select, trace: Trace) -> Placement:
@@ -390,7 +390,7 @@ class Selecting:
         rank, probe = (pick.rank if worker.spec.rank is None else worker.spec.rank), None
         if self._registry.breakers.tripped or ranks_tripped:
             rank, probe = self._rank_asked(worker, pick, now)
-        how_placed = "; ".join(filter(None, (how_placed, step.told))) if step.told else how_placed
+        how_placed = "; ".join(filter(None, (how_placed, step.note))) if step.note else how_placed
         if self.adapters is not None and prompted.model.adapter:
             self.adapters.used(worker, prompted.model)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)

@@ -183,7 +183,7 @@ class Streaming:
         # that of the prefill worker is told already
         error = attempt.error if call.pairing is None or call.failed in (None, worker.name) else None
         if error is not None:
-            outcome, detail, outside_text = type(error).__name__, error.detail or error.message, error.said
+            outcome, detail, outside_text = type(error).__name__, error.detail or error.message, error.outside_text
         fault = None if error is None or run.timeouts.impatient(error) else error
         answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(fault)
         if isinstance(attempt.error, InternalError):  # a fault on this side: neither for nor against the worker
@@ -210,7 +210,7 @@ class Streaming:
                 seconds=seconds,
                 at=now,
                 detail=detail,
-                said=outside_text,
+                outside_text=outside_text,
                 client_id=run.trace.client_id,
                 trace_id=run.trace.trace_id,
                 role=step.chosen.role,

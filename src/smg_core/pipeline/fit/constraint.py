@@ -78,7 +78,7 @@ def hold(
         return HeldOutput(None, family.name)
     after_reasoning = thought.open and facts.holds_from == "as_told"
     before = _before(thought, facts)
-    free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none")
+    free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.strength == "none")
     if eased:
         request = _with_free_arguments(request)
     if calls and (free or request.tool_choice.mode == "required"):
@@ -191,7 +191,7 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     else:
         made = None
     if made is None:
-        made = _held_as_told(held, descriptions, choice)
+        made = _held_for_tools(held, descriptions, choice)
         strict = frozenset(
             tool.name
             for tool, each in zip(tools, descriptions, strict=True)
@@ -203,7 +203,7 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     return made, not binding, strict if made is not None else frozenset()
 
 
-def _held_as_told(held: _Hold, tools: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
+def _held_for_tools(held: _Hold, tools: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
     try:
         return held(tools, choice)
     except ConstraintUnsupported:

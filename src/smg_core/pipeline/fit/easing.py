@@ -28,7 +28,7 @@ def eased(prompted: Prompted, turn: Turn, facts: EngineFacts) -> Prompted | None
     if not wished and not _may_be_eased(request, facts):
         return None
     if wished and isinstance(request.response_format, SchemaFormat):
-        request = replace(request, response_format=replace(request.response_format, strict=False, told="none"))
+        request = replace(request, response_format=replace(request.response_format, strict=False, strength="none"))
     check = None if wished else prompted.check
     return replace(prompted, request=request, check=check, eased=True, fits=[])
 
@@ -36,7 +36,7 @@ def eased(prompted: Prompted, turn: Turn, facts: EngineFacts) -> Prompted | None
 def eased_for_chat(request: GenerationRequest) -> GenerationRequest:
     """The request as a server that speaks chat is asked it then: its tools' schemas stand in their descriptions."""
     asked = request.response_format
-    free = isinstance(asked, SchemaFormat) and asked.told == "none"
+    free = isinstance(asked, SchemaFormat) and asked.strength == "none"
     forced = request.tool_choice.mode == "required"
     return replace(
         request,
@@ -46,7 +46,11 @@ def eased_for_chat(request: GenerationRequest) -> GenerationRequest:
 
 
 def _wished(asked: ResponseFormat) -> bool:
-    return isinstance(asked, SchemaFormat) and asked.told != "none" and not (asked.strict and asked.told == "bound")
+    return (
+        isinstance(asked, SchemaFormat)
+        and asked.strength != "none"
+        and not (asked.strict and asked.strength == "bound")
+    )
 
 
 def _may_be_eased(request: GenerationRequest, facts: EngineFacts) -> bool:

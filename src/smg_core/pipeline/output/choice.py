@@ -29,7 +29,7 @@ from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.token_spans import Unread, held_back, take_scores, tokens_covering
 from smg_core.pipeline.prompt.conformance import Conformance, Verdict
 from smg_core.tokenizer.stream import StopMatcher
-from smg_core.tokens import MOST_TOKENS_TOLD
+from smg_core.tokens import MOST_TOKENS_REPORTED
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 from smg_parsers.json_text.free_text import FreeTextReader
 
@@ -90,7 +90,7 @@ class ChoiceOutput:
         self.parsed = self.parser is not None and not (plan.stop or per_token or plan.check or plan.echo)
         self.tokens = 0
         # One more than was asked for may come: an end token that the engine does not count.
-        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
+        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_REPORTED
         self.reasoning_tokens = 0
         self.unread: list[Unread] = []  # fed to the parser since its last piece
         self.scores: Sequence[TokenLogprob] = ()  # of the tokens that are fed to the parser next

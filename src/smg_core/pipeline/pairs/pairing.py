@@ -107,7 +107,7 @@ class Pairs:
                     seconds=seconds,
                     at=self._clock.monotonic(),
                     detail="" if error is None else error.detail or error.message,
-                    said="" if error is None else error.said,
+                    outside_text="" if error is None else error.outside_text,
                     client_id=run.trace.client_id,
                     trace_id=run.trace.trace_id,
                     role=part.role,

@@ -264,7 +264,7 @@ class Gathering:
             answered = True
         except EngineTimeout as late:
             error = EngineStalled(
-                "The engine did not answer in time.", detail=late.detail or late.message, said=late.said
+                "The engine did not answer in time.", detail=late.detail or late.message, outside_text=late.outside_text
             )
         except Exception as fault:  # noqa: BLE001  # what is none of our errors is a fault of whoever read the answer
             error = ReadingFailed.of(fault)
@@ -403,7 +403,7 @@ class Gathering:
                 seconds=seconds,
                 at=self._pooling.now,
                 detail="" if error is None else error.detail or error.message,
-                said="" if error is None else error.said,
+                outside_text="" if error is None else error.outside_text,
                 client_id=self._trace.client_id,
                 trace_id=self._trace.trace_id,
                 role=self._role,

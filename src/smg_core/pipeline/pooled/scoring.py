@@ -39,8 +39,8 @@ def method_of(model: ServedModel, kinds: Iterable[EngineFacts], settings: Poolin
     for kind, method in _OF_KIND:
         if any(kind in each.pools for each in known):
             return method
-    named = _NAMED in model.root.lower() or _NAMED in model.name.lower()
-    return "generative" if named and any(gives_next_tokens(each) for each in known) else ""
+    by_name = _NAMED in model.root.lower() or _NAMED in model.name.lower()
+    return "generative" if by_name and any(gives_next_tokens(each) for each in known) else ""
 
 
 _OF_KIND: tuple[tuple[Literal["score", "embed"], Method], ...] = (("score", "cross_encoder"), ("embed", "cosine"))

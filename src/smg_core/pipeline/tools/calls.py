@@ -89,7 +89,12 @@ class ToolCalling:
         tasks = [asyncio.ensure_future(self._run(each, step, places, run)) for each in running]
         try:
             return Called(
-                tuple([await self._told(each, task, step, run) for each, task in zip(running, tasks, strict=True)]),
+                tuple(
+                    [
+                        await self._report_progress(each, task, step, run)
+                        for each, task in zip(running, tasks, strict=True)
+                    ]
+                ),
                 self._clock.monotonic() - run.trace.started,
             )
         finally:
@@ -106,7 +111,7 @@ class ToolCalling:
         calls = [replace(call, arguments=text) for call, text in zip(step.calls, left, strict=True)]
         return replace(step, calls=tuple(calls))
 
-    async def _told(
+    async def _report_progress(
         self, running: "_Running", task: "asyncio.Task[ToolAnswer]", step: CallTools, run: Run
     ) -> HostedResult:
         """Tell the client of one call, from its beginning to its result."""

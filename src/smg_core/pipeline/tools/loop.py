@@ -293,7 +293,7 @@ def _following(
         if left <= 0:
             return None
         sampling = replace(sampling, max_tokens=left, min_tokens=None)
-    parts = list(output.parts) or _said(output)
+    parts = list(output.parts) or _turn_parts(output)
     returned, sources = _returned(results, current.sources)
     choice = current.tool_choice
     if choice.mode == "required":
@@ -302,7 +302,7 @@ def _following(
     return replace(current, messages=messages, tool_choice=choice, sampling=sampling, sources=sources)
 
 
-def _said(output: TurnOutput) -> list[Part]:
+def _turn_parts(output: TurnOutput) -> list[Part]:
     """What the model has said, as the parts of a turn."""
     parts: list[Part] = []
     if output.reasoning:

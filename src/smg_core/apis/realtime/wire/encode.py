@@ -65,7 +65,7 @@ class Voiced:
     """One response as its session has begun it: the object that was told, the maker of ids, whether it is in the conversation,
     and whether what it says is spoken, so that its text is the transcript of sound."""
 
-    told: JsonObject
+    response: JsonObject
     names: Callable[[str], str]
     in_conversation: bool = True
     spoken: bool = False
@@ -126,7 +126,7 @@ class RealtimeEncoder:
 
     def __init__(self, voiced: Voiced) -> None:
         self._voiced = voiced
-        self._id = voiced.told["id"]
+        self._id = voiced.response["id"]
         self._state: StreamState = "response"
         self._lines: list[bytes] = []
         self.output: list[JsonObject] = []
@@ -388,7 +388,7 @@ class RealtimeEncoder:
         self._close(complete=status == "completed")
         error_body = None if error is None else error_object(error)
         response = ended_response(
-            self._voiced.told, status, self.output, reason=reason, error=error_body, usage=self._usage
+            self._voiced.response, status, self.output, reason=reason, error=error_body, usage=self._usage
         )
         self._state = following(self._state, "response.done")
         self._lines.append(written("response.done", self._voiced.names("event_"), response=response) + b"\n")

@@ -31,7 +31,7 @@ _MOST_OF_PHONE = 4 * 1024 * 1024
 """Bytes of a telephone's sound in an item: eight minutes, which become six times as many bytes."""
 _Id = Annotated[str, Meta(min_length=1)]
 _Status = Literal["completed", "incomplete", "in_progress"]
-_SAID: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
+_CONTENT_KINDS: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
 
 
 class _Item(Struct, forbid_unknown_fields=True, gc=False):
@@ -123,14 +123,14 @@ _PARTS: Mapping[str, Mapping[str, type[Struct]]] = {
 
 @attrs.frozen(eq=False)
 class Item:
-    """One item. `shown` is it as JSON, `said` the item of a Responses request that it is for the model (b"" for nothing),
+    """One item. `shown` is it as JSON, `for_model` the item of a Responses request that it is for the model (b"" for nothing),
     `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that it
     asks or answers."""
 
     id: str
     kind: str
     shown: bytes
-    said: bytes = b""
+    for_model: bytes = b""
     hidden: bytes = b""
     call_id: str = ""
     asks: str = ""
@@ -138,7 +138,7 @@ class Item:
     @property
     def size(self) -> int:
         """About the bytes that it takes."""
-        return len(self.shown) + len(self.said) + len(self.hidden)
+        return len(self.shown) + len(self.for_model) + len(self.hidden)
 
     def body(self) -> JsonObject:
         """The item as it is told."""
@@ -234,7 +234,7 @@ def made_item(fields: JsonObject, hidden: str = "") -> Item:
     """The item that is told so, which is known to be one; `hidden` is the reasoning before it."""
     kind, id = str(fields["type"]), str(fields["id"])
     body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **fields}
-    for_model = _said(body, kind)
+    for_model = _for_model(body, kind)
     body = _without_sound(body)
     if kind not in ("message", "function_call", "function_call_output"):
         body.pop("object")
@@ -244,20 +244,20 @@ def made_item(fields: JsonObject, hidden: str = "") -> Item:
         id,
         kind,
         encode_object(body),
-        said=for_model,
+        for_model=for_model,
         hidden=encode_object(thought) if hidden else b"",
         call_id=str(fields.get("call_id") or ""),
         asks=str(fields.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
     )
 
 
-def _said(body: JsonObject, kind: str) -> bytes:
+def _for_model(body: JsonObject, kind: str) -> bytes:
     """What an item says to the model, as an item of a Responses request."""
     if kind == "message":
         role = str(body["role"])
         content = body["content"]
         parts = (
-            [_spoken(part, _SAID[role]) for part in content if isinstance(part, dict)]
+            [_spoken(part, _CONTENT_KINDS[role]) for part in content if isinstance(part, dict)]
             if isinstance(content, list)
             else []
         )

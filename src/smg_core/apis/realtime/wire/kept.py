@@ -32,9 +32,9 @@ _COPIED: dict[str, tuple[str, ...]] = {
 def kept_of(item: Item) -> KeptEntries:
     """The ids and bodies that are kept of an item: its reasoning, and itself; none of one that is not complete yet."""
     body = item.body()
-    if body.get("status") == "in_progress" or not item.said:
+    if body.get("status") == "in_progress" or not item.for_model:
         return []
-    for_model: JsonObject = msgspec.json.decode(item.said)
+    for_model: JsonObject = msgspec.json.decode(item.for_model)
     content = for_model.get("content")
     if isinstance(content, list):
         parts = [part for part in content if not (isinstance(part, dict) and part.get("type") == "input_audio")]
@@ -64,7 +64,7 @@ def restored(entries: KeptEntries) -> list[tuple[Item, KeptEntries]]:
         if kept.get("type") == "reasoning":
             hidden += _thought(kept)
             continue
-        items.append((made_item({**_told(kept), "id": id}, hidden), before))
+        items.append((made_item({**_session_item(kept), "id": id}, hidden), before))
         hidden, before = "", []
     if items:
         items[-1][1].extend(before)  # reasoning with nothing behind it
@@ -77,7 +77,7 @@ def _thought(kept: JsonObject) -> str:
     return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
-def _told(kept: JsonObject) -> JsonObject:
+def _session_item(kept: JsonObject) -> JsonObject:
     """The item of a session that an item of the store is."""
     kind = kept.get("type", "message")
     fields: JsonObject = {"type": kind}

@@ -25,7 +25,7 @@ __all__ = [
     "failure_of",
     "named_as",
     "read_sent",
-    "read_told",
+    "read_server_event",
     "response_id",
     "usage_of",
     "with_event_id",
@@ -82,7 +82,7 @@ _TEXTS = frozenset(
     }
 )
 _SENT = msgspec.json.Decoder(_SentHead)
-_TOLD = msgspec.json.Decoder(ServerEvent)
+_SERVER_EVENT = msgspec.json.Decoder(ServerEvent)
 
 
 def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent:
@@ -108,10 +108,10 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
     return SentEvent(head.type, encode_object({**whole, "session": {**session, "model": name_there}}), head.event_id)
 
 
-def read_told(data: bytes) -> ServerEvent | None:
+def read_server_event(data: bytes) -> ServerEvent | None:
     """A server's event; None for what is none."""
     try:
-        return _TOLD.decode(data)
+        return _SERVER_EVENT.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -177,7 +177,11 @@ def failure_of(response: Raw | UnsetType) -> SmgError | None:
     error = (found.status_details or _Details()).error or _Failure()
     sentence = f"{error.code or error.type or ''}: {' '.join(error.message[:300].split())}"
     kind = WorkerBusy if "rate_limit" in sentence else EngineFailed
-    return kind("The engine failed while it worked on the request.", detail=f"response failed: {sentence}", said=sentence)
+    return kind(
+        "The engine failed while it worked on the request.",
+        detail=f"response failed: {sentence}",
+        outside_text=sentence,
+    )
 
 
 def response_id(response: Raw | UnsetType) -> str:

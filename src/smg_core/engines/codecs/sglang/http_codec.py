@@ -28,8 +28,8 @@ from smg_core.engines.codecs.json_decoding import (
     alternatives,
     decode,
     ids_json,
+    is_healthy,
     raise_error,
-    said_so,
     set_sampling,
 )
 from smg_core.engines.codecs.protobuf import any_of
@@ -81,7 +81,7 @@ class SglangHttpCodec:
     name = "sglang-http"
     facts = FACTS
     generate_path = "POST /generate"
-    health: Unary[bool] = Unary("GET /health", b"", said_so)
+    health: Unary[bool] = Unary("GET /health", b"", is_healthy)
     loads: Unary[Loads] | None = None
     tokenizer: Unary[tuple[bytes, str]] | None = None
 

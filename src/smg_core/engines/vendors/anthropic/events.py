@@ -23,11 +23,11 @@ from smg_core.engines.vendors.anthropic.wire import (
 from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, FinishReason, Started, Usage, Verbatim
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["MessagesDecoder", "error_in"]
 
@@ -67,7 +67,7 @@ def error_in(error: ClaudeErrorWire, status: int, wait: float | None = None) -> 
     meant = KINDS.get(error.type)
     if (error.details or {}).get("error_code") == "enforced_spend_limit_reached":
         meant = "unfunded"
-    return error_of(SaidRefusal(status, error.message, meant, wait, error.type))
+    return error_of(ProviderRefusal(status, error.message, meant, wait, error.type))
 
 
 class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
@@ -160,7 +160,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
             case _:
                 kind = repr(block.type[:64])
                 raise EngineGarbled(
-                    "The provider answered with a block that cannot be passed on.", detail=kind, said=kind
+                    "The provider answered with a block that cannot be passed on.", detail=kind, outside_text=kind
                 )
 
     def _delta(self, delta: ClaudeDeltaWire, events: list[Event]) -> None:
@@ -236,8 +236,11 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         if not self._counted:
             return None
         counts = self._counts
-        read, written = told_count(counts.cache_read_input_tokens), told_count(counts.cache_creation_input_tokens)
-        completion = told_count(counts.output_tokens)
-        thought = told_count(counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None)
-        prompt = told_count(counts.input_tokens) + read + written
+        read, written = (
+            reported_count(counts.cache_read_input_tokens),
+            reported_count(counts.cache_creation_input_tokens),
+        )
+        completion = reported_count(counts.output_tokens)
+        thought = reported_count(counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None)
+        prompt = reported_count(counts.input_tokens) + read + written
         return Usage(prompt, completion, read, min(thought, completion), written)

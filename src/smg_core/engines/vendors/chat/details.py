@@ -62,21 +62,21 @@ class DetailedReasoning:
         if self._inner.error is None:
             for each in self._events.feed(data):
                 self._take(each)
-        return self._told(events)
+        return self._with_reasoning(events)
 
     def end(self) -> list[Event]:
         """The events that the end of a stream brings."""
-        return self._told(self._inner.end())
+        return self._with_reasoning(self._inner.end())
 
     def whole(self, body: bytes) -> list[Event]:
         """The events of an answer that is no stream."""
         events = self._inner.whole(body)
         self._take(body)
-        return self._told(events)
+        return self._with_reasoning(events)
 
     def fail(self, error: SmgError) -> list[Event]:
         """Give up because of `error`, with the events that can still be given."""
-        return self._told(self._inner.fail(error))
+        return self._with_reasoning(self._inner.fail(error))
 
     def _take(self, data: bytes) -> None:
         if DETAILS.encode() not in data:
@@ -101,7 +101,7 @@ class DetailedReasoning:
             if value is not None:
                 last[name] = before + value if joins else value
 
-    def _told(self, events: list[Event]) -> list[Event]:
+    def _with_reasoning(self, events: list[Event]) -> list[Event]:
         self.done, self.error = self._inner.done, self._inner.error
         ends = [at for at, each in enumerate(events) if isinstance(each, Finished)]
         if not ends or not self._details:

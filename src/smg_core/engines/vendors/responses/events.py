@@ -13,7 +13,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
 from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.open_block import OpenBlock
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import (
     ResponsesError,
@@ -25,7 +25,7 @@ from smg_core.engines.vendors.responses.wire import (
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, FinishReason, TextDelta, TokenLogprob, TopLogprob, Usage
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["ResponsesDecoder", "responses_error_in"]
 
@@ -53,7 +53,7 @@ def responses_error_in(error: ResponsesError, status: int, wait: float | None = 
     """The error for the provider's error object; `status` is that of the answer, 200 in mid-stream."""
     meant = CODES.get(error.code or "") or (CODES.get(error.type or "") if status == 200 else None)
     words = " ".join(each for each in (error.type, error.code) if each)
-    return error_of(SaidRefusal(status, error.message or "", meant, wait, words))
+    return error_of(ProviderRefusal(status, error.message or "", meant, wait, words))
 
 
 class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
@@ -69,7 +69,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         self._block = OpenBlock(0)
         self._item: ResponsesItemWire | None = None  # the one that is open
         self._place = -1  # its place in the output
-        self._told = False  # of the open call: its arguments have come in pieces
+        self._in_pieces = False  # of the open call: its arguments have come in pieces
         self._refused = False
         self._result: ResponsesResult | None = None
 
@@ -127,8 +127,10 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             self._call(item, events)
         else:
             kind = repr(item.type[:64])
-            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=kind, said=kind)
-        self._item, self._place, self._told = item, place, False
+            raise EngineGarbled(
+                "The provider answered with an item that cannot be passed on.", detail=kind, outside_text=kind
+            )
+        self._item, self._place, self._in_pieces = item, place, False
 
     def _call(self, item: ResponsesItemWire, events: list[Event]) -> None:
         if self._block.calls >= self._limits.http_calls:
@@ -139,7 +141,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
 
     def _arguments(self, event: ResponsesEventWire, events: list[Event]) -> None:
         if event.output_index == self._place and self._item is not None:
-            self._told = True
+            self._in_pieces = True
             self._block.arguments(event.delta, events, custom=self._item.type == "custom_tool_call")
 
     def _end_item(self, item: ResponsesItemWire, place: int, events: list[Event]) -> None:
@@ -147,8 +149,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             custom = item.type == "custom_tool_call"
             if place != self._place or self._item is None:
                 self._call(item, events)
-                self._told = False
-            if not self._told:
+                self._in_pieces = False
+            if not self._in_pieces:
                 self._block.arguments(item.input if custom else item.arguments, events, custom=custom)
             self._block.end(events)
         elif item.type == "reasoning" and item.encrypted_content is not None:
@@ -200,14 +202,14 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         if counts is None:
             return None
         read, made = counts.input_tokens_details, counts.output_tokens_details
-        completion = told_count(counts.output_tokens)
-        thought = told_count(made.reasoning_tokens if made is not None else None)
+        completion = reported_count(counts.output_tokens)
+        thought = reported_count(made.reasoning_tokens if made is not None else None)
         return Usage(
-            told_count(counts.input_tokens),
+            reported_count(counts.input_tokens),
             completion,
-            told_count(read.cached_tokens if read is not None else None),
+            reported_count(read.cached_tokens if read is not None else None),
             min(completion, thought),
-            told_count(read.cache_write_tokens if read is not None else None),
+            reported_count(read.cache_write_tokens if read is not None else None),
         )
 
 

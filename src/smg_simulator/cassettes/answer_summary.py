@@ -12,13 +12,13 @@ import msgspec
 from smg_core.errors import EngineGarbled
 from smg_core.sse import SseReader
 
-__all__ = ["AnswerSaid", "what_was_said"]
+__all__ = ["AnswerSummary", "summary_of_answer"]
 
 _MOST = 1 << 20  # characters of a text that are kept
 _Json = Mapping[str, Any]
 
 
-class AnswerSaid(msgspec.Struct, omit_defaults=True):
+class AnswerSummary(msgspec.Struct, omit_defaults=True):
     """What one answer says. `calls` are names with arguments as JSON; `characters` is the length of its text, which stays where
     the text itself is left out."""
 
@@ -31,9 +31,9 @@ class AnswerSaid(msgspec.Struct, omit_defaults=True):
     error: str = ""
     characters: int = 0
 
-    def without_words(self) -> "AnswerSaid":
+    def without_words(self) -> "AnswerSummary":
         """The same without what it says: the names of calls, lengths and numbers stay."""
-        return AnswerSaid(
+        return AnswerSummary(
             calls=[(name, "") for name, _ in self.calls],
             finish=self.finish,
             prompt_tokens=self.prompt_tokens,
@@ -43,23 +43,23 @@ class AnswerSaid(msgspec.Struct, omit_defaults=True):
         )
 
 
-def what_was_said(path: str, status: int, content_type: str, body: bytes) -> AnswerSaid:
+def summary_of_answer(path: str, status: int, content_type: str, body: bytes) -> AnswerSummary:
     """What the whole body of an answer says."""
     if status >= 400:
-        return AnswerSaid(error=body[:_MOST].decode(errors="replace"))
+        return AnswerSummary(error=body[:_MOST].decode(errors="replace"))
     read = next((each for suffix, each in _READERS.items() if path.partition("?")[0].endswith(suffix)), None)
     try:
         if read is None:
-            summary = AnswerSaid(text=body[:_MOST].decode(errors="replace"))
+            summary = AnswerSummary(text=body[:_MOST].decode(errors="replace"))
         elif content_type.startswith("text/event-stream"):
-            summary = AnswerSaid()
+            summary = AnswerSummary()
             for event in _events(body):
                 read(summary, event)
         else:
-            summary = AnswerSaid()
+            summary = AnswerSummary()
             read(summary, _object(msgspec.json.decode(body)))
     except (msgspec.DecodeError, EngineGarbled, KeyError, TypeError, IndexError, AttributeError) as error:
-        return AnswerSaid(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
+        return AnswerSummary(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
     summary.characters = len(summary.text)
     return summary
 
@@ -75,7 +75,7 @@ def _object(found: Any) -> _Json:
     return found if isinstance(found, dict) else {}
 
 
-def _chat(summary: AnswerSaid, piece: _Json) -> None:
+def _chat(summary: AnswerSummary, piece: _Json) -> None:
     """A chunk of Chat Completions, or a whole answer, whose first choice counts."""
     if piece.get("error"):
         summary.error = str(piece["error"])[:_MOST]
@@ -97,7 +97,7 @@ def _chat(summary: AnswerSaid, piece: _Json) -> None:
             summary.calls[index] = (name + (function.get("name") or ""), arguments + (function.get("arguments") or ""))
 
 
-def _responses(summary: AnswerSaid, piece: _Json) -> None:
+def _responses(summary: AnswerSummary, piece: _Json) -> None:
     """An event of Responses that ends it, or a whole response."""
     if piece.get("type") == "error":
         summary.error = str(piece)[:_MOST]
@@ -111,12 +111,14 @@ def _responses(summary: AnswerSaid, piece: _Json) -> None:
         if item["type"] == "message":
             summary.text += "".join(part.get("text", "") for part in item["content"])
         elif item["type"] == "reasoning":
-            summary.reasoning += "".join(part.get("text", "") for part in item.get("content") or item.get("summary") or ())
+            summary.reasoning += "".join(
+                part.get("text", "") for part in item.get("content") or item.get("summary") or ()
+            )
         elif "name" in item:
             summary.calls.append((item["name"], item.get("arguments") or item.get("input") or ""))
 
 
-def _messages(summary: AnswerSaid, piece: _Json) -> None:
+def _messages(summary: AnswerSummary, piece: _Json) -> None:
     """An event of Messages, or a whole message."""
     if piece.get("type") == "error":
         summary.error = str(piece.get("error"))[:_MOST]
@@ -132,7 +134,7 @@ def _messages(summary: AnswerSaid, piece: _Json) -> None:
         _delta(summary, piece["delta"])
 
 
-def _block(summary: AnswerSaid, block: _Json) -> None:
+def _block(summary: AnswerSummary, block: _Json) -> None:
     summary.text += block.get("text") or ""
     summary.reasoning += block.get("thinking") or ""
     if block.get("type") == "tool_use":
@@ -140,7 +142,7 @@ def _block(summary: AnswerSaid, block: _Json) -> None:
         summary.calls.append((block["name"], arguments))
 
 
-def _delta(summary: AnswerSaid, delta: _Json) -> None:
+def _delta(summary: AnswerSummary, delta: _Json) -> None:
     summary.text += delta.get("text") or ""
     summary.reasoning += delta.get("thinking") or ""
     if delta.get("partial_json") and summary.calls:
@@ -148,7 +150,7 @@ def _delta(summary: AnswerSaid, delta: _Json) -> None:
         summary.calls[-1] = (name, arguments + delta["partial_json"])
 
 
-_READERS: Mapping[str, Callable[[AnswerSaid, _Json], None]] = {
+_READERS: Mapping[str, Callable[[AnswerSummary, _Json], None]] = {
     "/completions": _chat,
     "/responses": _responses,
     "/messages": _messages,
