@@ -318,7 +318,7 @@ def not_said(call: ast.Call, values: dict[str, list[ast.expr]]) -> Iterator[str]
 
 
 def covers(outside_text: str, found: str) -> bool:
-    """Whether what is named as outside_text is what was found: itself, as text, on a line of its own, or as an error's own account."""
+    """Whether the `outside_text` is what was found: itself, as text, on a line of its own, or as an error's own account."""
     base = outside_text.removesuffix(".outside_text")
     return (
         outside_text in (found, f"str({found})")
