@@ -140,10 +140,12 @@ CONSTANTS: dict[str, str] = {
     "mesh.state.stamps._COUNT_BITS": FORMAT,
     "mesh.state.stamps._MOST": FORMAT,
     "meshed.counters.NEXT_ROUND_US": "the wait that a client is told of while the other gateways have not heard yet",
-    **dict.fromkeys((f"meshed.counters.{name}" for name in ("_TOLD", "_CALM_S", "_CALM_EACH_S", "_CALM_TOLD")), PACE),
+    **dict.fromkeys(
+        (f"meshed.counters.{name}" for name in ("_MOST_A_PERIOD", "_CALM_S", "_CALM_EACH_S", "_MOST_CALM")), PACE
+    ),
     "meshed.counters._CALM_PART": "what is left unsaid is a sixteenth of what may be taken before all have heard",
     **dict.fromkeys(("gateway.mesh._AGAIN_S", "mesh.carriers.local._LOOKS_EACH", "meshed.siblings._PACE_S"), PACE),
-    **dict.fromkeys((f"meshed.shared_counters.{name}" for name in ("_PLACES_AGAIN_S", "_TOLD")), PACE),
+    **dict.fromkeys((f"meshed.shared_counters.{name}" for name in ("_PLACES_AGAIN_S", "_MOST_A_PERIOD")), PACE),
     **dict.fromkeys((f"meshed.shared_rows.{name}" for name in ("_CELL", "_HEAD", "_NEARBY", "_WIDTH")), FORMAT),
     "meshed.shared_counters._MOST_AHEAD_US": "so that a number fits into its place in memory",
     "meshed.shared_counters._MOST_USED": "so that a number fits into its place in memory",
@@ -162,7 +164,7 @@ CONSTANTS: dict[str, str] = {
     "meshed.loads._MOST": "far above what a worker can have in flight",
     "meshed.loads._PACE_S": PACE,
     "meshed.revoked._LASTS_S": "a key is remembered for auth.key_fresh_s, which is at most a second",
-    "meshed.revoked._TOLD": PACE,
+    "meshed.revoked._MOST_A_PERIOD": PACE,
     "meshed.revoked._MOST": "keys revoked within an hour; what is older is in the store",
     "meshed.workers._LASTS_S": "far longer than a gateway is away and still remembered (mesh.remember_s)",
     "meshed.workers._MOST": "workers of which the mesh is told; workers.most comes before it",
@@ -193,18 +195,18 @@ CONSTANTS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "wasm.told._LINES_OF_CALL",
-            "wasm.told._COUNTERS",
-            "wasm.told._NAME",
-            "wasm.running._MOST_SAID",
+            "wasm.guest_report._LINES_OF_CALL",
+            "wasm.guest_report._COUNTERS",
+            "wasm.guest_report._NAME",
+            "wasm.running._MOST_LINES",
             "wasm.running._MOST_TEXT",
         ),
         GUEST,
     ),
     "plugins.registry._COUNTERS": GUEST,
     "plugins.registry._MOST_COUNTED": GUEST,
-    "wasm.told._MOST_COUNTED": GUEST,
-    "wasm.told._LINE": SHOWN,
+    "wasm.guest_report._MOST_COUNTED": GUEST,
+    "wasm.guest_report._LINE": SHOWN,
     **dict.fromkeys(
         (
             f"wasm.running.{name}"
@@ -215,7 +217,7 @@ CONSTANTS: dict[str, str] = {
                 "_OWN_STACK_MORE",
                 "_SUSPECT_S",
                 "_WATCHED",
-                "_SAID_IN_STEP",
+                "_LINES_IN_STEP",
                 "_AT_ONCE",
             )
         ),
@@ -518,7 +520,7 @@ CONSTANTS: dict[str, str] = {
     "serving.tracing._SPANS": COST,
     "pipeline.calls.executor._SETTLED_S": PACE,
     "pipeline.prompt.custom_tools._MOST_GRAMMARS": COST,
-    "tokens.MOST_TOKENS_TOLD": FORMAT,
+    "tokens.MOST_TOKENS_REPORTED": FORMAT,
     "pipeline.prompt.formats._LIGHT_SCHEMA": PACE,
     "pipeline.prompt.formats._MOST_STEPS": PACE,
     "pipeline.prompt.formats._QUICKLY_CHECKED": PACE,
@@ -1056,7 +1058,7 @@ CONSTANTS |= {
     "tools.web_results._TITLE": SHOWN,
     "web_terms._DOMAINS": FORMAT,
     "web_terms._LONGEST": FORMAT,
-    "web_terms._TOLD": SHOWN,
+    "web_terms._MOST_REPEATED": SHOWN,
 }
 
 CONSTANTS |= {

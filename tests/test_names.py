@@ -33,6 +33,12 @@ REPEATED: dict[str, tuple[str, frozenset[str]]] = {
 }
 """The names that more than one module defines: why, and which modules."""
 
+EMPTY_WORDS = {
+    "told": "what was received or is answered has its own name: `answer`, `payload`, `fields`, `sentence`, `usage`, `reported`",
+    "said": "text has the name of what it is or whose it is: `summary`, `utterance`, `outside_text`, `reason`, `stated`",
+}
+"""Words that no name of the code has, since they say of everything the same: what to write instead."""
+
 
 def public_names(tree: ast.Module) -> Iterator[str]:
     """The public classes, functions and type aliases at the top of a module."""
@@ -93,6 +99,24 @@ def one_meaning(modules: set[str]) -> bool:
     return len(modules) == 1 or different or (len(roles) == 1 and None not in roles)
 
 
+def names_written(tree: ast.Module) -> Iterator[str]:
+    """Every name that a module gives to something: of classes, functions, arguments, variables, fields and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name, in small letters: `_SoundTold` is of "sound" and "told"."""
+    return set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
+
+
 def repeated(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """The names that more than one module defines, but for those of the APIs."""
     return {name: modules for name, modules in defined_in(sources).items() if not one_meaning(modules)}
@@ -116,6 +140,36 @@ def test_a_public_name_is_defined_in_one_module(packages: dict[str, str]) -> Non
 
 def test_every_row_is_a_repetition_that_there_is(packages: dict[str, str]) -> None:
     assert sorted(REPEATED.keys() - repeated(packages).keys()) == []
+
+
+def test_no_name_has_a_word_that_says_of_everything_the_same(packages: dict[str, str]) -> None:
+    found = {
+        f"{module}: {name}": EMPTY_WORDS[word]
+        for module, source in packages.items()
+        for name in set(names_written(parsed(source)))
+        for word in words_of(name) & EMPTY_WORDS.keys()
+    }
+
+    assert found == {}
+
+
+def test_the_words_of_every_kind_of_name_are_seen() -> None:
+    source = (
+        "class SoundTold:\n    told_by: int\n\n    def _told(self, said_at):\n"
+        "        self.said = said_now = [x for x in said_at]\n"
+        "unsaid = retold = 1\n"
+    )
+
+    names = set(names_written(ast.parse(source)))
+
+    assert {name for name in names if words_of(name) & EMPTY_WORDS.keys()} == {
+        "SoundTold",
+        "told_by",
+        "_told",
+        "said_at",
+        "said",
+        "said_now",
+    }
 
 
 def test_the_walk_sees_classes_functions_and_aliases_and_nothing_private() -> None:

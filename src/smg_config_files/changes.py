@@ -52,20 +52,20 @@ def with_changes(text: str, form: str, puts: Sequence[Put]) -> str:
         name = ".".join(part.value if isinstance(part, ListItem) else part for part in each.path)
         try:
             after = put(text, each.path, each.value)
-            said = read(after)
+            parsed = read(after)
         except (TextRefused, LookupError) as error:
             raise ChangeRefused(f"{name} cannot be written beside what is there: {error}") from None
-        if said != wanted:
+        if parsed != wanted:
             raise ChangeRefused(f"{name} cannot be written without changing other lines")
         text = after if newline == "\n" else after.replace("\r\n", "\n").replace("\n", newline)
     return text
 
 
-def _applied(said: Any, put: Put) -> Any:
+def _applied(value: Any, put: Put) -> Any:
     """What a text says after a change."""
-    if not (said is None or isinstance(said, Mapping)):
+    if not (value is None or isinstance(value, Mapping)):
         raise TextRefused("these are no settings", "these are no settings")
-    root = at = dict(said or {})
+    root = at = dict(value or {})
     *outer, last = put.path
     listed = str(outer.pop()) if isinstance(last, ListItem) else ""
     for part in map(str, outer):
@@ -77,9 +77,9 @@ def _applied(said: Any, put: Put) -> Any:
     return root
 
 
-def _of_kind(said: Any, kind: type, name: str) -> Any:
-    if said is None or isinstance(said, kind):
-        return said
+def _of_kind(value: Any, kind: type, name: str) -> Any:
+    if value is None or isinstance(value, kind):
+        return value
     raise ChangeRefused(f"{name} is something else in this file")
 
 

@@ -60,13 +60,13 @@ def _statements(text: str) -> Iterator[_Statement]:
 
 def _path_of(written: str) -> tuple[str, ...]:
     """The names of a table's head, or of a key that is 0."""
-    said: Any = tomllib.loads(written)
+    parsed: Any = tomllib.loads(written)
     path = list[str]()
-    while isinstance(said, dict | list) and said:
-        if isinstance(said, list):
-            said = said[0]
+    while isinstance(parsed, dict | list) and parsed:
+        if isinstance(parsed, list):
+            parsed = parsed[0]
             continue
-        ((name, said),) = said.items()
+        ((name, parsed),) = parsed.items()
         path.append(name)
     return tuple(path)
 

@@ -19,9 +19,9 @@ class ListItem:
     key: str
     value: str
 
-    def is_in(self, said: object) -> bool:
-        """Whether `said` is this item."""
-        return isinstance(said, Mapping) and said.get(self.key) == self.value
+    def is_in(self, value: object) -> bool:
+        """Whether `value` is this item."""
+        return isinstance(value, Mapping) and value.get(self.key) == self.value
 
 
 def put_entry(text: str, path: Sequence[Any], value: Any) -> str:
@@ -64,7 +64,9 @@ def _put_item(text: str, node: Any, item: ListItem, value: Mapping[str, Any]) ->
 
 def _named(node: Any, item: ListItem) -> bool:
     """Whether a node is the item."""
-    return node.id == "mapping" and any(key.value == item.key and said.value == item.value for key, said in node.value)
+    return node.id == "mapping" and any(
+        key.value == item.key and entry.value == item.value for key, entry in node.value
+    )
 
 
 def _end(text: str, node: Any) -> int:

@@ -58,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"smg-gateway: {problem}", file=sys.stderr)
         return WRONG_USAGE
     except ModuleNotFoundError as error:
-        told = with_install_line("this command", error)
-        if not isinstance(told, MissingPackage):
+        sentence = with_install_line("this command", error)
+        if not isinstance(sentence, MissingPackage):
             raise
-        print(f"smg-gateway: {told}", file=sys.stderr)
+        print(f"smg-gateway: {sentence}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # the reader of our output has closed it; without this, Python would fail when it flushes at exit

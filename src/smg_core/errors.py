@@ -108,15 +108,15 @@ __all__ = [
 class SmgError(Exception):
     """Root of the tree.
 
-    `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent. `said` is
-    the part of either that came from outside, such as an engine's own words: it may repeat what a client sent, so that logs, and
-    the error as text, have only the words of it that are used in faults (outside_words).
-    `param` is the path of the faulty field in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
-    "template_arguments.x"), or None; only errors of a decoder have the path of their API's body. A message that quotes its param
-    writes it as '<param>', in single quotes, so that wire.errors can replace it by the API's path.
-    `code` is the machine-readable code of the envelope. It overrides the class's when one failure has several documented codes
-    ("previous_response_not_found", "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry`
-    tells client libraries whether to send the request again when they could not tell from the status (None: they can).
+    `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
+    `outside_text` is the part of either that came from outside, such as an engine's own words: it may repeat what a client sent,
+    so that logs, and the error as text, have only the words of it that are used in faults (outside_words). `param` is the path of
+    the faulty field in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k", "template_arguments.x"), or None;
+    only errors of a decoder have the path of their API's body. A message that quotes its param writes it as '<param>', in single
+    quotes, so that wire.errors can replace it by the API's path. `code` is the machine-readable code of the envelope. It
+    overrides the class's when one failure has several documented codes ("previous_response_not_found", "conversation_locked",
+    "unsupported_value", ...). `retry_after` is in seconds. `should_retry` tells client libraries whether to send the request
+    again when they could not tell from the status (None: they can).
 
     Of the class: `openai_code` is Chat's code; `responses_code` is the Responses API's if it differs, and `in_stream_code` its
     code after the stream has begun, when no HTTP status can be sent any more. `anthropic_status` is the HTTP status of the
@@ -141,7 +141,7 @@ class SmgError(Exception):
         param: str | None = None,
         code: str | None = None,
         detail: str | None = None,
-        said: str = "",
+        outside_text: str = "",
         retry_after: float | None = None,
         should_retry: bool | None = None,
     ) -> None:
@@ -150,13 +150,13 @@ class SmgError(Exception):
         self.param = param
         self.code = code if code is not None else self.openai_code
         self.detail = detail
-        self.said = said
+        self.outside_text = outside_text
         self.retry_after = retry_after
         if should_retry is not None:
             self.should_retry = should_retry
 
     def __str__(self) -> str:
-        return in_log(self.whole, self.said)
+        return in_log(self.whole, self.outside_text)
 
     @property
     def outcome(self) -> str:
@@ -166,7 +166,7 @@ class SmgError(Exception):
     @property
     def cause(self) -> str:
         """Why, as a log may have it: the detail, or the message of an error without one."""
-        return in_log(self.detail or self.message, self.said)
+        return in_log(self.detail or self.message, self.outside_text)
 
     @property
     def whole(self) -> str:
@@ -575,11 +575,11 @@ class StoreFailed(SmgError):
         reason: Literal["unreachable", "full", "failed"],
         detail: str,
         *,
-        said: str = "",
+        outside_text: str = "",
         retry_after: float | None = None,
     ) -> None:
         message = "The stored history is not available at the moment."
-        super().__init__(message, detail=detail, said=said, retry_after=retry_after)
+        super().__init__(message, detail=detail, outside_text=outside_text, retry_after=retry_after)
         self.reason = reason
 
 

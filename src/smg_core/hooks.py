@@ -17,6 +17,7 @@ from smg_core.pool_sample import PoolSampled, WorkerSampled
 __all__ = [
     "AttemptEnded",
     "BreakerChanged",
+    "ConceptsLost",
     "EncodeDone",
     "ExchangeEnded",
     "FellBack",
@@ -47,7 +48,6 @@ __all__ = [
     "Shadowed",
     "SilentObserver",
     "StoreCalled",
-    "ToldOtherwise",
     "ToolCalled",
     "TracesDropped",
     "WorkerPicked",
@@ -76,7 +76,7 @@ class ReasoningLeftOut(Struct, frozen=True):
     at: float
 
 
-class ToldOtherwise(Struct, frozen=True):
+class ConceptsLost(Struct, frozen=True):
     """An outside provider was not told these concepts of the request, or was told them in another way."""
 
     request_id: str
@@ -207,12 +207,12 @@ class Migrating(Struct, frozen=True):
 class AttemptEnded(Struct, frozen=True):
     """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the gateway
     shuts down), "outrun" (another call for the same answer was faster) or the error's class name; `detail` says why, for the
-    operator alone, and `said` is the part of it that is the engine's own text, which may repeat what it was sent; `finish` has
-    the reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
-    output, None without output and where the engine was asked for its answer in one piece. `client_id` is the client's own name
-    for the request, "" when it gave none. `role` and `model` as in WorkerPicked: a turn of two workers has two such moments.
-    `transport` is how the engine was called, "grpc" or "http", `dialect` the engine's. `span_id` is that of the call in a trace
-    that is recorded, "" without one; `trace_id` that of the trace of the request."""
+    operator alone, and `outside_text` is the part of it that is the engine's own text, which may repeat what it was sent;
+    `finish` has the reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to
+    its first output, None without output and where the engine was asked for its answer in one piece. `client_id` is the client's
+    own name for the request, "" when it gave none. `role` and `model` as in WorkerPicked: a turn of two workers has two such
+    moments. `transport` is how the engine was called, "grpc" or "http", `dialect` the engine's. `span_id` is that of the call in
+    a trace that is recorded, "" without one; `trace_id` that of the trace of the request."""
 
     request_id: str
     worker: str
@@ -230,7 +230,7 @@ class AttemptEnded(Struct, frozen=True):
     transport: str = ""
     dialect: str = ""
     span_id: str = ""
-    said: str = ""
+    outside_text: str = ""
     trace_id: str = ""
 
 
@@ -279,7 +279,7 @@ class RequestFinished(Struct, frozen=True):
     `finish` the reason of each choice, in the order in which they ended, `violations` the number of choices that broke their
     format, mended ones included. `served` is the first name of the served model that `model` means, "" where the gateway serves
     none for this caller: unlike `model`, which is text from the client, there are few of them. `transport` is how the engine was
-    called ("grpc", "http", "" when none was). `tenant` is the caller's. `told`: an engine's call has told of the failure."""
+    called ("grpc", "http", "" when none was). `tenant` is the caller's. `reported`: an engine's call has told of the failure."""
 
     request_id: str
     api: str
@@ -304,8 +304,8 @@ class RequestFinished(Struct, frozen=True):
     tenant: str = ""
     trace_id: str = ""
     sampled: bool = True
-    said: str = ""
-    told: bool = False
+    outside_text: str = ""
+    reported: bool = False
 
 
 class ExchangeEnded(Struct, frozen=True):
@@ -462,7 +462,7 @@ class PluginChanged(Struct, frozen=True):
     outcome: str
 
 
-_OfPrompts = RequestStarted | ReasoningLeftOut | ToldOtherwise | Rendered | MediaLoaded | EncodeDone | WorkerPicked
+_OfPrompts = RequestStarted | ReasoningLeftOut | ConceptsLost | Rendered | MediaLoaded | EncodeDone | WorkerPicked
 _OfCalls = FirstToken | AttemptEnded | FormatViolation | Retrying | FellBack | Hedged | Shadowed | GuardrailAsked
 Moment = (
     _OfPrompts

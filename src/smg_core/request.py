@@ -343,14 +343,15 @@ class JsonFormat(Struct, frozen=True):
 
 
 class SchemaFormat(Struct, frozen=True):
-    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it. `told` "wished": the client did not ask
-    for that, so an answer need not be of a schema that cannot be held to; "none": it is such a one, and no engine is told it."""
+    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it. `strength` "wished": the client did not
+    ask for that, so an answer need not be of a schema that cannot be held to; "none": it is such a one, and no engine is told
+    it."""
 
     schema: Mapping[str, Json]
     name: str = "response"
     description: str | None = None
     strict: bool = True
-    told: Literal["bound", "wished", "none"] = "bound"
+    strength: Literal["bound", "wished", "none"] = "bound"
 
 
 class RegexFormat(Struct, frozen=True):

@@ -54,12 +54,12 @@ def mark_of_source(number: int) -> str:
 
 def marked(sources: Sequence[CitableSource], before: int) -> str:
     """The sources as a prompt has them, the first with the number behind `before`. What they say has no marks of its own."""
-    told = []
+    texts = []
     for number, source in enumerate(sources, before + 1):
         title, where = source.title, source.id if source.kind in ("url", "page") else ""
-        said = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
-        told.append(mark_of_source(number) + "\n".join(filter(None, (said[0] or " ", *said[1:]))))
-    return "\n\n".join(told)
+        parts = [unmarked(each) for each in (f" {title}" if title else "", where, source.text)]
+        texts.append(mark_of_source(number) + "\n".join(filter(None, (parts[0] or " ", *parts[1:]))))
+    return "\n\n".join(texts)
 
 
 def unmarked(text: str) -> str:

@@ -9,15 +9,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-__all__ = ["MOST_TOKENS_TOLD", "TokenIds", "told_count"]
+__all__ = ["MOST_TOKENS_REPORTED", "TokenIds", "reported_count"]
 
-MOST_TOKENS_TOLD = (1 << 31) - 1
+MOST_TOKENS_REPORTED = (1 << 31) - 1
 """Largest number of tokens that an engine is believed: of more no answer consists, and a few such would fill a counter."""
 
 
-def told_count(value: int | None) -> int:
+def reported_count(value: int | None) -> int:
     """A number of tokens as an engine told it; 0 for None and for what can be no such number (some servers say -1)."""
-    return value if value is not None and 0 <= value <= MOST_TOKENS_TOLD else 0
+    return value if value is not None and 0 <= value <= MOST_TOKENS_REPORTED else 0
 
 
 class TokenIds(Sequence[int]):

@@ -18,7 +18,7 @@ CONTEXT_RESULTS: Mapping[ContextSize, int | None] = {"low": 3, "medium": None, "
 _Words = Annotated[str, Meta(max_length=200)]
 _DOMAINS = 100  # that one tool may name
 _LONGEST = 500
-_TOLD = 80  # characters of what is none that an error repeats
+_MOST_REPEATED = 80  # characters of what is none that an error repeats
 
 
 class UserPlace(Struct, gc=False):
@@ -35,8 +35,8 @@ def place_in_words(place: UserPlace | None) -> str:
     """The place as a model is told it; "" where nothing is said of it."""
     if place is None:
         return ""
-    said = [" ".join(each.split()) for each in (place.city, place.region, place.country) if each]
-    words = ", ".join(each for each in said if each)
+    names = [" ".join(each.split()) for each in (place.city, place.region, place.country) if each]
+    words = ", ".join(each for each in names if each)
     if place.timezone:
         zone = " ".join(place.timezone.split())
         words = f"{words} (time zone {zone})" if words else f"the time zone {zone}"
@@ -61,7 +61,8 @@ def checked_domains(domains: Sequence[str] | None, at: str) -> tuple[str, ...]:
         )
         if "://" in domain or not legal:
             raise InvalidRequest(
-                f"{at}[{order}]: '{domain[:_TOLD]}' is no domain, such as example.com or example.com/blog, without a scheme",
+                f"{at}[{order}]: '{domain[:_MOST_REPEATED]}' is no domain, such as example.com or example.com/blog"
+                ", without a scheme",
                 param=f"{at}[{order}]",
             )
     return tuple(domains)

@@ -60,9 +60,9 @@ def _shown(inventory: ServerInventory) -> str:
     lines = [f"{inventory.server}{title}, protocol {inventory.protocol}"]
     for tool in inventory.tools:
         hints = attrs.asdict(tool.hints)
-        said = ", ".join(name.replace("_", " ") for name, value in hints.items() if value)
+        listed = ", ".join(name.replace("_", " ") for name, value in hints.items() if value)
         first = tool.description.strip().partition("\n")[0]
-        lines.append(f"  {tool.qualified}  {first}" + (f"  [{said}]" if said else ""))
+        lines.append(f"  {tool.qualified}  {first}" + (f"  [{listed}]" if listed else ""))
         if tool.name != tool.tool:
             lines.append(f"    offered as {tool.name}")
     lines += [f"  resource  {each.get('uri')}" for each in inventory.resources]

@@ -136,14 +136,14 @@ class RequestTools:
         if decided.verdict == "ask" and not approved:
             raise McpNeedsApproval(f"{tool.qualified} needs approval: {decided.reason}")
         reachable = self._reachable[tool.server]
-        told = reachable.server.tools.get(tool.tool, _PLAIN)
-        sent = arguments_for(arguments, told.arg_mapping, listed.schema)
+        settings = reachable.server.tools.get(tool.tool, _PLAIN)
+        sent = arguments_for(arguments, settings.arg_mapping, listed.schema)
         async with reachable.session() as session:
             return await session.call(
                 tool.tool,
                 sent,
                 twice=tool.hints.may_run_twice,
-                timeout_s=told.timeout_s or self._limits.call_timeout,
+                timeout_s=settings.timeout_s or self._limits.call_timeout,
                 progress=progress,
             )
 

@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, ImportError, RecursionError, ParserError) as error:
-        told = " ".join(str(error).split())
-        print(f"smg_parsers: {told if len(told) <= _LINE else told[:_LINE] + '…'}", file=sys.stderr)
+        sentence = " ".join(str(error).split())
+        print(f"smg_parsers: {sentence if len(sentence) <= _LINE else sentence[:_LINE] + '…'}", file=sys.stderr)
         return WRONG
     return status
 

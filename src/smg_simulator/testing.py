@@ -65,10 +65,10 @@ class ScriptedEngine(SimulatedEngine):
         super().__init__(config, listen, timer=timer)
 
 
-def _reply(said: str | Sequence[str] | Reply) -> Reply:
-    if isinstance(said, Reply):
-        return said
-    return Reply(text=said) if isinstance(said, str) else Reply(pieces=tuple(said))
+def _reply(answer: str | Sequence[str] | Reply) -> Reply:
+    if isinstance(answer, Reply):
+        return answer
+    return Reply(text=answer) if isinstance(answer, str) else Reply(pieces=tuple(answer))
 
 
 @contextmanager

@@ -102,10 +102,10 @@ def test_few_numbers_survive_and_each_beside_what_it_measures(text: str) -> None
 
 
 @given(st.text(), st.text(min_size=1))
-def test_a_sentence_of_ours_survives_around_what_was_said(ours: str, said: str) -> None:
-    told = in_log(f"worker one is away, code 12345678: {ours}: {said}", said)
+def test_a_sentence_of_ours_survives_around_what_was_said(ours: str, outside_text: str) -> None:
+    told = in_log(f"worker one is away, code 12345678: {ours}: {outside_text}", outside_text)
 
-    assert told == f"worker one is away, code 12345678: {ours}: {known_words(said)}"
+    assert told == f"worker one is away, code 12345678: {ours}: {known_words(outside_text)}"
     assert in_log(ours, "") == ours
 
 
@@ -118,12 +118,12 @@ def test_a_long_text_is_cut() -> None:
 
 
 def test_an_error_as_text_has_known_words_alone_and_its_detail_all() -> None:
-    error = EngineFailed("It failed.", detail="INTERNAL: no Anna", said="no Anna")
+    error = EngineFailed("It failed.", detail="INTERNAL: no Anna", outside_text="no Anna")
 
     assert str(error) == "It failed. (INTERNAL: no …)"
     assert error.cause == "INTERNAL: no …"
     assert error.detail == "INTERNAL: no Anna"
-    assert str(StoreFailed("failed", "Redis: Anna", said="Anna")).endswith("(Redis: …)")
+    assert str(StoreFailed("failed", "Redis: Anna", outside_text="Anna")).endswith("(Redis: …)")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -134,7 +134,7 @@ def test_a_log_has_the_words_in_whole_where_it_is_configured_so(
 ) -> None:
     configure("info", form, words=whole)  # type: ignore[arg-type]
     log = logging.getLogger("smg.test")
-    log.warning("worker %s: %s", "one", EngineFailed("It failed.", detail="no Anna", said="no Anna"))
+    log.warning("worker %s: %s", "one", EngineFailed("It failed.", detail="no Anna", outside_text="no Anna"))
     log.warning("the collector: %s", Outside("no Anna"))
     log.warning("100 % of it")
     told = capsys.readouterr().err
@@ -264,7 +264,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *("engines/http/request.py: name[:64]", "engines/http/request.py: path[:64]"),
     ),
 }
-"""What stands in the detail of an error without being named as said from outside, by whose words it has."""
+"""What stands in the detail of an error without being named as text from outside, by whose words it has."""
 
 
 def interpolated(node: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[str]:
@@ -289,7 +289,7 @@ def interpolated(node: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[
 
 
 def details(source: str) -> Iterator[str]:
-    """Each thing that stands in the detail of an error and is not named as said from outside."""
+    """Each thing that stands in the detail of an error and is not named as text from outside."""
     for function in ast.walk(parsed(source)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             values: dict[str, list[ast.expr]] = {}
@@ -306,20 +306,24 @@ def not_said(call: ast.Call, values: dict[str, list[ast.expr]]) -> Iterator[str]
     told = [named["detail"]] if "detail" in named else []
     if ast.unparse(call.func) in (StoreFailed.__name__, FilesFailed.__name__):
         told += call.args[1:2]
-    said = set(interpolated(named["said"], values)) | {ast.unparse(named["said"])} if "said" in named else set()
+    outside_text = (
+        set(interpolated(named["outside_text"], values)) | {ast.unparse(named["outside_text"])}
+        if "outside_text" in named
+        else set()
+    )
     for each in told:
         for found in interpolated(each, values):
-            if not any(covers(one, found) for one in said):
+            if not any(covers(one, found) for one in outside_text):
                 yield found
 
 
-def covers(said: str, found: str) -> bool:
-    """Whether what is named as said is what was found: itself, as text, on a line of its own, or as an error's own account."""
-    base = said.removesuffix(".said")
+def covers(outside_text: str, found: str) -> bool:
+    """Whether the `outside_text` is what was found: itself, as text, on a line of its own, or as an error's own account."""
+    base = outside_text.removesuffix(".outside_text")
     return (
-        said in (found, f"str({found})")
-        or found in (f"str({said})", f"_with({said})")
-        or (base != said and found.partition(".")[0] == base)
+        outside_text in (found, f"str({found})")
+        or found in (f"str({outside_text})", f"_with({outside_text})")
+        or (base != outside_text and found.partition(".")[0] == base)
     )
 
 
@@ -337,19 +341,19 @@ def test_whatever_an_error_repeats_from_outside_is_named_as_said() -> None:
     found = {f"{file.relative_to(SRC)}: {each}" for file in SRC.rglob("*.py") for each in details(file.read_text())}
     known = [each for group in OURS.values() for each in group]
 
-    assert sorted(found - set(known)) == []  # name it in `said`, or say above whose words it has
+    assert sorted(found - set(known)) == []  # name it in `outside_text`, or say above whose words it has
     assert sorted(set(known) - found) == []
     assert len(known) == len(set(known))
 
 
 PLANTED = {
     "raise EngineFailed('m', detail=f'INTERNAL: {text}')": ["text"],
-    "raise EngineFailed('m', detail=f'INTERNAL: {text}', said=text)": [],
+    "raise EngineFailed('m', detail=f'INTERNAL: {text}', outside_text=text)": [],
     "raise EngineFailed('m', detail=text or 'none')": ["text"],
     "detail = f'{text}'; raise EngineFailed('m', detail=detail)": ["text"],
-    "raise EngineFailed('m', detail=str(error), said=str(error))": [],
+    "raise EngineFailed('m', detail=str(error), outside_text=str(error))": [],
     "raise StoreFailed('failed', f'Redis: {error}')": ["error"],
-    "raise EngineStalled('m', detail=late.detail, said=late.said)": [],
+    "raise EngineStalled('m', detail=late.detail, outside_text=late.outside_text)": [],
     "raise EngineStalled('m', detail=late.detail)": ["late.detail"],
 }
 
@@ -366,7 +370,9 @@ def test_no_log_line_is_given_what_was_said_as_it_was_said() -> None:
         for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 is_log = ast.unparse(node.func.value).endswith("log") and node.func.attr in LEVELS
-                if is_log and any(re.search(r"\.(detail|whole|said)\b", ast.unparse(each)) for each in node.args):
+                if is_log and any(
+                    re.search(r"\.(detail|whole|outside_text)\b", ast.unparse(each)) for each in node.args
+                ):
                     found.append(f"{file.relative_to(SRC)}:{node.lineno}")
     assert found == []
 
@@ -384,4 +390,4 @@ def test_a_moment_that_tells_why_names_what_was_said() -> None:
     ]
 
     assert len(made) >= 4
-    assert [name for name, given in made if "detail" in given and "said" not in given] == []
+    assert [name for name, given in made if "detail" in given and "outside_text" not in given] == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.tokens import MOST_TOKENS_TOLD, TokenIds, told_count
+from smg_core.tokens import MOST_TOKENS_REPORTED, TokenIds, reported_count
 
 ids = st.lists(st.integers(0, 2**32 - 1), max_size=50)
 
@@ -59,7 +59,7 @@ def test_a_long_run_prints_short():
     assert repr(TokenIds(range(1000))) == "TokenIds([0, 1, 2, 3, 4, 5, 6, 7, ...], n=1000)"
 
 
-@given(st.integers() | st.none() | st.sampled_from([-1, 0, MOST_TOKENS_TOLD, MOST_TOKENS_TOLD + 1]))
+@given(st.integers() | st.none() | st.sampled_from([-1, 0, MOST_TOKENS_REPORTED, MOST_TOKENS_REPORTED + 1]))
 def test_a_number_of_tokens_that_cannot_be_is_not_told(value):
-    possible = value is not None and 0 <= value <= MOST_TOKENS_TOLD
-    assert told_count(value) == (value if possible else 0)
+    possible = value is not None and 0 <= value <= MOST_TOKENS_REPORTED
+    assert reported_count(value) == (value if possible else 0)

@@ -478,7 +478,7 @@ READERS = {
 }
 
 
-async def said_by(house: House, name: str, reply: Reply, most: int, stream: bool) -> Said:
+async def summary_bytes_of(house: House, name: str, reply: Reply, most: int, stream: bool) -> Said:
     house.engine.say(reply)
     path, body = asked(name, most, stream)
     answer = await house.http.post(path, json=body, headers={"anthropic-version": "2023-06-01"})
@@ -499,7 +499,7 @@ def events_of(data: bytes) -> list[Body]:
 @pytest.mark.parametrize("reply", REPLIES)
 async def test_every_api_says_the_same_answer_in_its_own_words(house: House, reply: str) -> None:
     found = {
-        (name, stream): await said_by(house, name, *REPLIES[reply], stream)
+        (name, stream): await summary_bytes_of(house, name, *REPLIES[reply], stream)
         for name in READERS
         for stream in (False, True)
     }

@@ -196,10 +196,12 @@ async def test_files_are_those_of_a_tenant_alone(house: House) -> None:
         await theirs.google.files.get(name=f"files/{key}")
     begun = await mine.openai.uploads.create(bytes=3, filename="a", mime_type="text/plain", purpose="user_data")
     for path in (f"/upload/v1beta/files?upload_id={begun.id}", f"/upload/v1beta/files?upload_id={begun.id[:-4]}0000"):
-        told = await house.http.post(
+        store_failures = await house.http.post(
             path, content=b"abc", headers={"x-goog-api-key": "theirs", "x-goog-upload-command": "upload, finalize"}
         )
-        assert (told.status_code, told.headers["x-goog-upload-status"]) == (404, "final"), told.text
+        assert (store_failures.status_code, store_failures.headers["x-goog-upload-status"]) == (404, "final"), (
+            store_failures.text
+        )
     request = {"model": "sim", "messages": asked({"type": "file", "file": {"file_id": f"file-{key}"}})}
     for tenant, status in (("mine", 200), ("theirs", 400)):
         answer = await house.http.post(CHAT, json=request, headers={"authorization": f"Bearer {tenant}"})
@@ -504,7 +506,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(monkeypatch: pytest.Monkey
         await by_openai(to, "a.txt", TEXT)
 
         def full(file: Any, piece: bytes, sync: bool) -> None:
-            with file_folder.told():
+            with file_folder.store_failures():
                 raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:

@@ -178,7 +178,7 @@ async def test_after_a_change_of_the_routing_the_new_policy_is_told_what_engines
         worker = (await asked(house, f"Another one. {LONG}")).worker
         chosen: Any = house.gateway.services.policies.of("sim", "regular")
 
-        await eventually(lambda: chosen._caches._told.known((worker, 0)) is not None)
+        await eventually(lambda: chosen._caches._events.known((worker, 0)) is not None)
 
 
 async def test_a_policy_that_does_not_listen_has_nobody_subscribe() -> None:

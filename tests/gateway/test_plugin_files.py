@@ -16,7 +16,7 @@ from tests.gateway.test_plugins import GUESTS, PACED, component, listed, recorde
 from smg_core.hooks import PluginCounted
 from smg_core.middleware.base import CONTINUE, HeadVerdict, Reject, RequestHead
 from smg_core.middleware.python import PythonPlugin
-from smg_core.wasm.told import GuestSaid
+from smg_core.wasm.guest_report import GuestReport
 
 pytestmark = pytest.mark.anyio
 
@@ -222,7 +222,7 @@ async def test_no_sum_of_what_a_component_counts_breaks_the_metrics(tmp_path: Pa
     async with in_process(PACED, config=listed(tmp_path, component(file), follow=False)) as house:
         plugins = house.gateway.services.plugins
         for _ in range(3):
-            plugins._hear("mine", GuestSaid(counts={"big": 2.0**52}))
+            plugins._hear("mine", GuestReport(counts={"big": 2.0**52}))
         state = plugins.states["mine"]
         counted = [each.by for each in house.observer.of(PluginCounted)]
 

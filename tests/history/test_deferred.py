@@ -133,14 +133,18 @@ async def test_all_who_use_it_at_once_open_it_once(opening: Opening) -> None:
 
 
 async def test_a_failure_is_that_of_each_who_waits_and_the_next_tries_again(opening: Opening) -> None:
-    opening.failures = [StoreFailed("full", "no room", said="no room"), ConfigError("gone"), ImportError("no driver")]
+    opening.failures = [
+        StoreFailed("full", "no room", outside_text="no room"),
+        ConfigError("gone"),
+        ImportError("no driver"),
+    ]
     opening.may.set()
     store = DeferredStore(opening)
     first = await asyncio.gather(*(store.response("", "a") for _ in range(3)), return_exceptions=True)
     assert [(type(each), each.reason, each.detail) for each in first] == [(StoreFailed, "full", "no room")] * 3  # type: ignore[union-attr]
     assert len(set(map(id, first))) == 3
-    for said in ("gone", "no driver"):
-        with pytest.raises(StoreFailed, match=said):
+    for outside_text in ("gone", "no driver"):
+        with pytest.raises(StoreFailed, match=outside_text):
             await store.response("", "a")
 
     assert await store.response("", "a") is None

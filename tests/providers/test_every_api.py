@@ -9,7 +9,7 @@ from tests.providers.client_apis import APIS, PDF, PICTURE, ClientApi
 from tests.providers.fake import Heard, Said
 from tests.providers.houses import House, before
 
-from smg_core.hooks import ToldOtherwise
+from smg_core.hooks import ConceptsLost
 
 pytestmark = pytest.mark.anyio
 
@@ -204,7 +204,7 @@ async def test_what_a_provider_is_not_told_is_named_in_the_head(house: House) ->
             assert house.provider.asked[-1].json["messages"][1][house.form.returned] == "Hm"
         else:
             assert answer.headers["x-smg-lossy"].startswith("reasoning=left out"), answer.headers
-            assert house.observer.of(ToldOtherwise)[-1].concepts == ("reasoning",)
+            assert house.observer.of(ConceptsLost)[-1].concepts == ("reasoning",)
 
 
 FREE_TEXT = {

@@ -17,5 +17,5 @@ async def respond_json(services: Services, exchange: Exchange, answer: object, s
     await exchange.respond(status, msgspec.json.encode(answer), headers)
 
 
-def admin_operation(name: str, summary: str, group: str, body: object, told: object) -> Operation:
-    return Operation(name, summary, group, body, (OperationResponse(200, "As it is now.", told),))
+def admin_operation(name: str, summary: str, group: str, body: object, details: object) -> Operation:
+    return Operation(name, summary, group, body, (OperationResponse(200, "As it is now.", details),))

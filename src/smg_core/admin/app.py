@@ -84,10 +84,10 @@ class AdminApp(App):
         if exchange.method not in READING:
             await self._audit.begin(exchange)
 
-    async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
+    async def _settle(self, exchange: Exchange, step: StepOfExchange) -> str:
         outcome = "cancelled"
         try:
-            outcome = await super()._told(exchange, step)
+            outcome = await super()._settle(exchange, step)
         finally:
             await self._audit.end(exchange, outcome)
         return outcome

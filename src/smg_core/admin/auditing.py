@@ -50,10 +50,10 @@ class AdminAudit:
     name a file."""
 
     def __init__(self, services: Services) -> None:
-        settings, told = services.live.config.audit, services.live.config.observability
+        settings, observability = services.live.config.audit, services.live.config.observability
         self._clock = clock = services.clock
         self._ids = services.ids
-        self._refused = Repeats(told.repeat_s, told.repeats)
+        self._refused = Repeats(observability.repeat_s, observability.repeats)
         self._file = AuditFile(settings, lambda: time_stamp(clock.time()), services.ids) if settings.file else None
 
     async def begin(self, exchange: Exchange) -> None:
@@ -68,10 +68,10 @@ class AdminAudit:
         begun, good = exchange.audited, outcome == "ok"
         if good and begun:
             log.info("%s %s by %s", exchange.method, exchange.shown_path[:SHOWN], _who(exchange))
-        told = begun
+        record = begun
         if not good and (begun or exchange.method not in READING or outcome in _NOT_ALLOWED):
-            told = self._tell_refused(exchange, outcome)
-        if told or begun:
+            record = self._tell_refused(exchange, outcome)
+        if record or begun:
             with contextlib.suppress(Overloaded):  # it is logged, and the client has its answer
                 event: AuditedEvent = "refused" if not begun else "done" if good else "failed"
                 await self._write(exchange, event, outcome)

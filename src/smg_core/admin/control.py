@@ -103,11 +103,11 @@ class _Control:
 
     async def reload(self, exchange: Exchange) -> None:
         await self._body(exchange, ReloadBody)
-        told = await self._control.reload()
-        workers = told.workers
+        changes = await self._control.reload()
+        workers = changes.workers
         answer = ReloadAnswer(
-            list(told.changed),
-            list(told.needs_restart),
+            list(changes.changed),
+            list(changes.needs_restart),
             list(workers.added),
             list(workers.changed),
             list(workers.retired),
@@ -126,12 +126,12 @@ class _Control:
                 await looked.wait()
             finally:
                 timer.cancel()
-        await self._told(exchange)
+        await self._answer_taking(exchange)
 
     async def undrain(self, exchange: Exchange) -> None:
         await self._body(exchange, UndrainBody)
         await self._control.release()
-        await self._told(exchange)
+        await self._answer_taking(exchange)
 
     async def log_level(self, exchange: Exchange) -> None:
         level = self._control.log_level
@@ -143,7 +143,7 @@ class _Control:
         await self._control.set_log_level(body.level, body.duration_s)
         await self.log_level(exchange)
 
-    async def _told(self, exchange: Exchange) -> None:
+    async def _answer_taking(self, exchange: Exchange) -> None:
         taking = not (self._services.admission.draining or self._services.admission.held)
         await respond_json(self._services, exchange, Drained(taking, self._control.in_flight))
 

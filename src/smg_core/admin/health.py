@@ -34,7 +34,7 @@ class ProcessHealth(Struct):
     pid: int
     status: Literal["starting", "ready", "waiting", "draining", "silent"]
     up_s: float
-    said_s: float
+    age_s: float
     in_flight: int
     connections: int
 
@@ -98,9 +98,9 @@ _STARTING = ProcessHealth(0, "starting", 0.0, 0.0, 0, 0)
 
 def _shown(state: ProcessState, now: int) -> ProcessHealth:
     """A process as it is told, at the time `now` in milliseconds."""
-    said = max(0, now - state.seen_at)
+    age_s = max(0, now - state.seen_at)
     up = max(0, now - state.started_at) / 1000
-    if said > SILENT_MS:
-        return ProcessHealth(state.pid, "silent", up, said / 1000, state.in_flight, state.connections)
+    if age_s > SILENT_MS:
+        return ProcessHealth(state.pid, "silent", up, age_s / 1000, state.in_flight, state.connections)
     status = "draining" if state.draining else "ready" if state.ready else "waiting"
-    return ProcessHealth(state.pid, status, up, said / 1000, state.in_flight, state.connections)  # type: ignore[arg-type]
+    return ProcessHealth(state.pid, status, up, age_s / 1000, state.in_flight, state.connections)  # type: ignore[arg-type]

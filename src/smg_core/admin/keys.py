@@ -90,12 +90,12 @@ class _Keys:
         page = await self._keys.list_page(after=_id(after) if after else None, limit=int(asked))
         now = self._services.clock.time()
 
-        def told() -> bytes:
+        def listed() -> bytes:
             keys = [read_key(record.body).shown(now) for record in page.data]
             return msgspec.json.encode({"data": keys, "has_more": page.has_more})
 
         size = sum(len(record.body) for record in page.data)
-        await self._send(exchange, await worked(self._services, exchange.caller.tenant, size, told), 200)
+        await self._send(exchange, await worked(self._services, exchange.caller.tenant, size, listed), 200)
 
     async def one(self, exchange: Exchange) -> None:
         key = await self._keys.get(_id(exchange.path_values["id"]))

@@ -38,7 +38,7 @@ REMOVE_PLUGIN = admin_operation(
 def plugin_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The routes, over the plugins of `gateway`."""
 
-    async def told(exchange: Exchange) -> None:
+    async def answer(exchange: Exchange) -> None:
         rows = [_row(name, each) for name, each in services.plugins.states.items()]
         await respond_json(services, exchange, PluginRows(rows))
 
@@ -49,24 +49,24 @@ def plugin_routes(services: Services) -> tuple[Route[Endpoint], ...]:
             await services.plugins.put(_entry(exchange.path_values["name"], body.entry))
         except ConfigError as error:
             raise InvalidRequest(f"The plugin cannot be used: {error}", param="entry") from None
-        await told(exchange)
+        await answer(exchange)
 
     async def remove(exchange: Exchange) -> None:
         name = exchange.subject = exchange.path_values["name"]
         if not await services.plugins.remove(name):
             raise NotFound("There is no plugin of this name.")
-        await told(exchange)
+        await answer(exchange)
 
     return (
-        Route("GET", "/admin/plugins", Endpoint(told, NEEDED, about=PLUGINS)),
+        Route("GET", "/admin/plugins", Endpoint(answer, NEEDED, about=PLUGINS)),
         Route("PUT", "/admin/plugins/{name}", Endpoint(put, NEEDED, reads_json=True, about=PUT_PLUGIN)),
         Route("DELETE", "/admin/plugins/{name}", Endpoint(remove, NEEDED, about=REMOVE_PLUGIN)),
     )
 
 
-def _entry(name: str, said: Mapping[str, Any]) -> Entry:
+def _entry(name: str, fields: Mapping[str, Any]) -> Entry:
     """The entry of a body. Raises ConfigError; also for code in Python, which runs outside of any sandbox."""
-    (entry,) = parse_entries([{**said, "name": name}], "the entry")
+    (entry,) = parse_entries([{**fields, "name": name}], "the entry")
     if not entry.source.endswith(".wasm"):
         raise ConfigError(
             "the entry: source: expected a component (.wasm); code in Python is named in the settings alone"

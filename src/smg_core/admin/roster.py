@@ -51,8 +51,8 @@ NEEDED = "admin.workers"
 _KEY = "authorization"
 
 
-def _about(name: str, summary: str, body: object, status: int, told: object) -> Operation:
-    return Operation(name, summary, "workers", body, (OperationResponse(status, "The worker as it is now.", told),))
+def _about(name: str, summary: str, body: object, status: int, details: object) -> Operation:
+    return Operation(name, summary, "workers", body, (OperationResponse(status, "The worker as it is now.", details),))
 
 
 SHOW_WORKERS = _about("listWorkers", "All workers, with their states.", None, 200, WorkerRows)

@@ -78,9 +78,9 @@ log = logging.getLogger("smg.audit")
 
 B = TypeVar("B", bound=WorkersBody)
 NEEDED = "admin.workers"
-_Told = tuple[int, str, list[RankRow] | None]
+_EngineAnswer = tuple[int, str, list[RankRow] | None]
 """The status of a row, what it says, and the load of the engine's ranks, if that was asked for."""
-_LACKS: _Told = (HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None)
+_LACKS: _EngineAnswer = (HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None)
 
 
 def _about(name: str, summary: str, body: object) -> Operation:
@@ -170,7 +170,7 @@ class _Workers:
     async def sleep(self, exchange: Exchange) -> None:
         body = await self._body(exchange, SleepBody)
 
-        async def ask(worker: Worker, engine: Engine) -> _Told:
+        async def ask(worker: Worker, engine: Engine) -> _EngineAnswer:
             return _done(await self._services.running.sleeping.put_to_sleep(worker, engine, FallAsleep()))
 
         await self._respond(exchange, self._chosen(body.workers), ask)
@@ -178,7 +178,7 @@ class _Workers:
     async def wake_up(self, exchange: Exchange) -> None:
         body = await self._body(exchange, WakeBody)
 
-        async def ask(worker: Worker, engine: Engine) -> _Told:
+        async def ask(worker: Worker, engine: Engine) -> _EngineAnswer:
             return _done(await self._services.running.sleeping.woken(worker, engine))
 
         await self._respond(exchange, self._chosen(body.workers), ask)
@@ -206,7 +206,7 @@ class _Workers:
         body = await self._body(exchange, UnloadAdapterBody)
         exchange.subject = body.name
 
-        async def ask(worker: Worker, engine: Engine) -> _Told:
+        async def ask(worker: Worker, engine: Engine) -> _EngineAnswer:
             if not worker.facts.lora:
                 return _LACKS
             if (id := worker.adapters.get(body.name)) is None:
@@ -219,12 +219,12 @@ class _Workers:
         return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
 
     async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: EngineTask) -> None:
-        async def ask(worker: Worker, engine: Engine) -> _Told:
+        async def ask(worker: Worker, engine: Engine) -> _EngineAnswer:
             return await self._have_done(worker, engine, asked)
 
         await self._respond(exchange, self._chosen(body.workers), ask)
 
-    async def _have_done(self, worker: Worker, engine: Engine, asked: EngineTask) -> _Told:
+    async def _have_done(self, worker: Worker, engine: Engine, asked: EngineTask) -> _EngineAnswer:
         reply = await engine.upkeep(asked)
         if reply is None:
             return _LACKS
@@ -248,20 +248,20 @@ class _Workers:
         return [worker for _, worker in found if worker is not None]
 
     async def _respond(
-        self, exchange: Exchange, workers: list[Worker], ask: Callable[[Worker, Engine], Awaitable[_Told]]
+        self, exchange: Exchange, workers: list[Worker], ask: Callable[[Worker, Engine], Awaitable[_EngineAnswer]]
     ) -> None:
         """Ask the engine of each of `workers`, each engine once, and answer with a row a worker."""
         engines: dict[str, list[Worker]] = {}
         for worker in workers:
             engines.setdefault(worker.spec.url, []).append(worker)
         asked = await asyncio.gather(*[self._ask(ranks[0], ask) for ranks in engines.values()])
-        told = dict(zip(engines, asked, strict=True))
-        rows = [_row(worker, told[worker.spec.url]) for worker in workers]
+        answers = dict(zip(engines, asked, strict=True))
+        rows = [_row(worker, answers[worker.spec.url]) for worker in workers]
         exchange.take_id(self._services.ids, "req_")
         headers = [(b"content-type", b"application/json"), self._services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
 
-    async def _ask(self, worker: Worker, ask: Callable[[Worker, Engine], Awaitable[_Told]]) -> _Told:
+    async def _ask(self, worker: Worker, ask: Callable[[Worker, Engine], Awaitable[_EngineAnswer]]) -> _EngineAnswer:
         engine = worker.reached
         if engine is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, f"The worker is {worker.state}.", None
@@ -273,21 +273,21 @@ class _Workers:
                 return error.status, error.message, None
 
 
-def _done(reply: EngineReply | None) -> _Told:
+def _done(reply: EngineReply | None) -> _EngineAnswer:
     if reply is None:
         return _LACKS
     return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
 
-async def _loads(worker: Worker, engine: Engine) -> _Told:
+async def _loads(worker: Worker, engine: Engine) -> _EngineAnswer:
     loads = await engine.loads()
     if loads is None:
         return _LACKS
     return HTTPStatus.OK, "", [RankRow(**attrs.asdict(rank)) for rank in loads.ranks]
 
 
-def _row(worker: Worker, told: _Told) -> WorkerAnswer:
-    status, message, ranks = told
+def _row(worker: Worker, details: _EngineAnswer) -> WorkerAnswer:
+    status, message, ranks = details
     if ranks is not None and worker.spec.rank is not None:
         ranks = [row for row in ranks if row.rank == worker.spec.rank]
     return WorkerAnswer(worker.name, worker.facts.dialect, int(status), message, ranks)

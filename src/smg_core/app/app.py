@@ -92,7 +92,7 @@ class App:
         server = services.live.config.server
         self._plugging: Plugging | None = None
         if table is None:  # none at the admin door
-            self._plugging = Plugging(services.plugins, self._told, self._error, self._headers_of_every_answer)
+            self._plugging = Plugging(services.plugins, self._settle, self._error, self._headers_of_every_answer)
         self._is_public = table is None
         self._idempotency: Idempotency | None = None
         table = public_table(services, gateway.apis) if table is None else table
@@ -146,7 +146,7 @@ class App:
         exchange.began = services.clock.monotonic()
         if self._watched:
             return self._reported(exchange)
-        return self._told(exchange, self._answered_at_route)
+        return self._settle(exchange, self._answered_at_route)
 
     async def _reported(self, exchange: Exchange) -> None:
         services, started = self._services, exchange.began
@@ -156,14 +156,14 @@ class App:
         exchange.count_direct()
         outcome = "error"
         try:
-            outcome = await self._told(exchange, self._answered_at_route)
+            outcome = await self._settle(exchange, self._answered_at_route)
         finally:
             ended = exchange.ended(outcome, services.clock.monotonic() - started)
             services.observer.report(ended)
             if tracer is not None and exchange.traced is not None:
                 tracer.end(exchange.traced, ended)
 
-    async def _told(self, exchange: Exchange, step: StepOfExchange) -> str:
+    async def _settle(self, exchange: Exchange, step: StepOfExchange) -> str:
         """Take a step of an exchange, and tell the client of its errors; returns the outcome. Errors after the answer has begun
         are raised. A task that is cancelled because its client has left, or because the gateway ends, ends the exchange and no
         more than that."""
@@ -384,7 +384,7 @@ class App:
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:
             exchange.take_id(self._services.ids, "req_")
-        error = await exchange.told(error)
+        error = await exchange.replaced_error(error)
         challenge = self._challenge(exchange) if isinstance(error, AuthenticationFailed) else None
         headers: list[Header] = [*error_headers(error, challenge), self._services.request_ids.header(exchange.name)]
         envelope = self._envelopes.of(exchange.path, exchange.headers, exchange.query)

@@ -21,8 +21,8 @@ class RequestRefused(Exception):
     after it had begun), `error` the API's own envelope."""
 
     def __init__(self, status: int, error: Any) -> None:
-        said = error.get("error", error) if isinstance(error, dict) else error
-        super().__init__(f"{status}: {said.get('message', said) if isinstance(said, dict) else said}")
+        fields = error.get("error", error) if isinstance(error, dict) else error
+        super().__init__(f"{status}: {fields.get('message', fields) if isinstance(fields, dict) else fields}")
         self.status = status
         self.error = error
 
@@ -61,10 +61,10 @@ class DirectCalls:
                 for event in reader.feed(piece):
                     if event.data == DONE.decode():
                         continue
-                    said = msgspec.json.decode(event.data)
-                    if isinstance(said, dict) and said.get("error"):
-                        raise RequestRefused(status, said)
-                    yield said
+                    fields = msgspec.json.decode(event.data)
+                    if isinstance(fields, dict) and fields.get("error"):
+                        raise RequestRefused(status, fields)
+                    yield fields
         finally:
             await call.close()
 

@@ -61,13 +61,13 @@ def _operation(method: str, path: str, operation: _Object) -> str:
 
 
 def _type(name: str, schema: _Object) -> str:
-    told = f"<p>{escape(schema['description'])}</p>" if "description" in schema else ""
+    description = f"<p>{escape(schema['description'])}</p>" if "description" in schema else ""
     required, optional = schema.get("required", ()), " <small>optional</small>"
     rows = "".join(
         f"<tr><td><code>{escape(field)}</code>{'' if field in required else optional}</td><td>{_shape(shape)}</td></tr>"
         for field, shape in schema.get("properties", {}).items()
     )
-    return f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{told}<table>{rows}</table>"
+    return f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{description}<table>{rows}</table>"
 
 
 def _shape(schema: _Object) -> str:

@@ -155,7 +155,7 @@ class OidcAuthenticator:
                 "Tokens cannot be verified now: the keys of their issuer cannot be fetched.",
                 retry_after=max(1.0, self._keys.wait_s(now)),
                 detail=self._failure,
-                said=self._failure,
+                outside_text=self._failure,
             )
 
     async def _looked_again(self) -> bool:

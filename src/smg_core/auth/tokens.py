@@ -193,33 +193,33 @@ class Claims:
     def of(cls, text: bytes, rules: ClaimRules, now: float) -> "Claims":
         """Of the claims of a token whose signature is verified. Raises AuthenticationFailed."""
         try:
-            said = unambiguous_object(text)
+            claims = unambiguous_object(text)
         except ValueError as error:
             raise token_refusal("claims", str(error)) from None
-        if said.get("iss") != rules.issuer:
+        if claims.get("iss") != rules.issuer:
             raise token_refusal("issuer")
-        if not rules.audiences & _strings(said.get("aud")):
+        if not rules.audiences & _strings(claims.get("aud")):
             raise token_refusal("audience")
-        until = _checked_times(said, rules.leeway_s, now)
-        tenant = rules.tenant if rules.tenant_claim is None else _name(said, rules.tenant_claim)
-        return cls(tenant, _name(said, rules.principal_claim), _roles(said, rules), until)
+        until = _checked_times(claims, rules.leeway_s, now)
+        tenant = rules.tenant if rules.tenant_claim is None else _name(claims, rules.tenant_claim)
+        return cls(tenant, _name(claims, rules.principal_claim), _roles(claims, rules), until)
 
 
-def _checked_times(said: JsonObject, leeway: float, now: float) -> float:
+def _checked_times(claims: JsonObject, leeway: float, now: float) -> float:
     """Until when the token is good. `exp` must be there; what is not yet valid, or issued later than now, is refused."""
-    until = _seconds(said, "exp")
+    until = _seconds(claims, "exp")
     if until is None:
         raise token_refusal("claims", "no exp")
-    start = max(_seconds(said, "nbf") or -math.inf, _seconds(said, "iat") or -math.inf)
+    start = max(_seconds(claims, "nbf") or -math.inf, _seconds(claims, "iat") or -math.inf)
     if now >= until + leeway or now < start - leeway:
         raise token_refusal("time")
     return until + leeway
 
 
-def _seconds(said: JsonObject, name: str) -> float | None:
+def _seconds(claims: JsonObject, name: str) -> float | None:
     """A claim that is a point in time, None where it is absent. Numbers of JSON may be larger than any time."""
-    value = said.get(name)
-    if value is None and name not in said:
+    value = claims.get(name)
+    if value is None and name not in claims:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1 << 53:
         raise token_refusal("claims", f"{name} is no time")
@@ -235,26 +235,26 @@ def _strings(value: Json) -> frozenset[str]:
     return frozenset()
 
 
-def _at(said: JsonObject, path: tuple[str, ...]) -> Json:
-    value: Json = said
+def _at(claims: JsonObject, path: tuple[str, ...]) -> Json:
+    value: Json = claims
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
-def _name(said: JsonObject, path: tuple[str, ...]) -> str:
+def _name(claims: JsonObject, path: tuple[str, ...]) -> str:
     """A claim that names a tenant or a principal: a short, printable, trimmed string, since it is logged, hashed and compared."""
-    value = _at(said, path)
+    value = _at(claims, path)
     if not isinstance(value, str) or not is_caller_name(value):
         raise token_refusal("claims", f"no name in the claim {'/'.join(path)}")
     return value
 
 
-def _roles(said: JsonObject, rules: ClaimRules) -> tuple[str, ...]:
+def _roles(claims: JsonObject, rules: ClaimRules) -> tuple[str, ...]:
     """The roles that the claim gives, each once; a string is a list of words, as the scopes of OAuth are."""
     if rules.roles_claim is None:
         return rules.default_roles
-    value = _at(said, rules.roles_claim)
+    value = _at(claims, rules.roles_claim)
     words = frozenset(value.split(" ")) if isinstance(value, str) else _strings(value)
     given = {role for word, role in rules.roles.items() if word in words}
     return tuple(sorted(given)) or rules.default_roles

@@ -7,8 +7,8 @@ answer is read. Above: `background_run`. Below: the rooms `middleware` and `pipe
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import About
-from smg_core.middleware.said import SaidByModel
 from smg_core.pipeline.answer.answer import StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.pipeline.answer.trace import Trace
@@ -70,8 +70,8 @@ class RunPlugins:
     def shows(self, generation: GenerationRequest, trace: Trace) -> Show | None:
         """Who is shown the events of the answer: the plugins, then guardrails."""
         chain = self._chain
-        said = SaidByModel(chain) if chain is not None and chain.sees_said else None
-        return said if self._guarding is None else self._guarding.answer(generation, trace.report, said)
+        watching = AnswerWatchers(chain) if chain is not None and chain.watches_answers else None
+        return watching if self._guarding is None else self._guarding.answer(generation, trace.report, watching)
 
     def close(self) -> None:
         """The run is over."""

@@ -184,7 +184,7 @@ class Background:
     async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
         await follow(self._services, self._news, api.words, exchange, (exchange.caller.tenant, id), after)
 
-    async def answer_again(self, exchange: Exchange, id: str, told: Header) -> None:
+    async def answer_again(self, exchange: Exchange, id: str, header: Header) -> None:
         """Answer a request that has begun the answer `id` before: with its events, from the first, and a header that says so.
         Raises InvalidRequest and NotFound."""
         api = self._api(id)
@@ -192,7 +192,7 @@ class Background:
             raise NotFound("What this request has begun is not known here.")
         await self._check_events(api, exchange, id)
         exchange.request_id = id
-        exchange.always.append(told)
+        exchange.always.append(header)
         await self._follow(api, exchange, id, -1)
 
     async def _check_events(self, api: BackgroundApi[D], exchange: Exchange, id: str) -> None:

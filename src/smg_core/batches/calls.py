@@ -108,7 +108,7 @@ async def _handled(endpoint: BatchEndpoint, exchange: Exchange, join: Callable[[
     except SmgError as error:
         if exchange.started:
             raise
-        told = await exchange.told(error)
-        await exchange.respond(told.status, endpoint.error(told, exchange.request_id), ())
+        refusal = await exchange.replaced_error(error)
+        await exchange.respond(refusal.status, endpoint.error(refusal, exchange.request_id), ())
         return error.outcome
     return "ok"

@@ -394,10 +394,10 @@ class BatchRun:
         def outcome(place: int, line: bytes) -> BatchOutcome:
             custom_id = _read_id(line, messages)
             if messages:
-                told = message_result_without_answer(custom_id, expired)
+                outcome_bytes = message_result_without_answer(custom_id, expired)
             else:
-                told = error_line(self._services.ids("batch_req_"), custom_id, *_EXPIRED)
-            return BatchOutcome(place, "expired" if expired else "canceled", told, not messages)
+                outcome_bytes = error_line(self._services.ids("batch_req_"), custom_id, *_EXPIRED)
+            return BatchOutcome(place, "expired" if expired else "canceled", outcome_bytes, not messages)
 
         async for each in self._requests(outcome):
             outcomes.append(each)

@@ -44,7 +44,7 @@ class ServedElsewhere:
         self._services, self._settings = services, services.live.config.batches
         self._shared = not (services.live.config.history.url or "memory:").startswith("memory:")
         self._owner = owner
-        self._said: tuple[str, ...] = ()
+        self._names: tuple[str, ...] = ()
         self._again = 0.0  # when it is to be said again
         self._others: frozenset[str] = frozenset()
         self._read = -1.0  # when it was last read
@@ -57,7 +57,7 @@ class ServedElsewhere:
         now, services = self._services.clock.time(), self._services
         model, splits = services.live.config.model, services.live.config.routing.splits
         names = served_names([*services.models], [*model.aliases, *model.tenant_aliases], splits)
-        if names == self._said and now < self._again:
+        if names == self._names and now < self._again:
             return
         record = StoredRecord(
             kind=SERVED_MODELS,
@@ -66,14 +66,14 @@ class ServedElsewhere:
             created_at=now,
             expires_at=now + 2 * self._settings.lease_s,
         )
-        self._said, self._again = names, 0.0  # what is cancelled from here on may be said all the same
+        self._names, self._again = names, 0.0  # what is cancelled from here on may be said all the same
         await services.running.history.write(KEYS_OWNER, [PutRecord(record)])
         self._again = now + self._settings.lease_s / 2
 
     async def forget(self) -> None:
         """Say that this process serves nothing any more."""
-        if self._said:
-            self._said = ()
+        if self._names:
+            self._names = ()
             with contextlib.suppress(SmgError):  # then it runs out
                 await self._services.running.history.write(KEYS_OWNER, [DeleteRecord(SERVED_MODELS, self._owner)])
 
@@ -85,8 +85,8 @@ class ServedElsewhere:
             now = self._services.clock.monotonic()
             if self._read < 0 or now - self._read >= self._settings.poll_s:
                 page = await self._services.running.history.records(KEYS_OWNER, SERVED_MODELS, limit=_MOST)
-                said = [_NAMES.decode(each.body) for each in page.data if each.id != self._owner]
-                self._others, self._read = frozenset(name for names in said for name in names), now
+                lists = [_NAMES.decode(each.body) for each in page.data if each.id != self._owner]
+                self._others, self._read = frozenset(name for names in lists for name in names), now
         return self._others
 
     async def serves(self, model: str) -> bool:

@@ -44,7 +44,7 @@ class MemberChannel:
         self.on_word = on_word
         self._subscriptions = Subscriptions(settings)
         self._splitter = Splitter(settings.message_bytes)
-        self._told: set[tuple[str, str]] | None = None  # while all that is kept is told: the keys
+        self._replayed: set[tuple[str, str]] | None = None  # while all that is kept is told: the keys
         self._token = 0
         self._own: dict[int, asyncio.Future[int]] = {}
         self._settled = 0
@@ -148,9 +148,9 @@ class MemberChannel:
         if isinstance(frame, Delivered):
             self._delivered(frame)
         elif isinstance(frame, Began):
-            self._told = set()
+            self._replayed = set()
         elif isinstance(frame, Caught):
-            self._all_told(frame)
+            self._replay_over(frame)
         elif isinstance(frame, Settled):
             self._settled = frame.number
             self._changed.set()
@@ -160,12 +160,12 @@ class MemberChannel:
             self.on_word(frame.word)
 
     def _delivered(self, frame: Delivered) -> None:
-        if self._told is not None:
-            self._told.add((frame.kind, frame.key))
+        if self._replayed is not None:
+            self._replayed.add((frame.kind, frame.key))
             if frame.number <= self._subscriptions.kept.number_of(frame.kind, frame.key):
                 return
         self._call(Notice(frame.kind, frame.key, frame.body, frame.number))
-        if self._told is None:
+        if self._replayed is None:
             self._loop.call_soon(self._called, frame.number, frame.token)
 
     def _call(self, message: Notice) -> None:
@@ -173,11 +173,11 @@ class MemberChannel:
         for receive in self._subscriptions.note(message):
             self._loop.call_soon(receive, message)
 
-    def _all_told(self, frame: Caught) -> None:
+    def _replay_over(self, frame: Caught) -> None:
         """What is kept here and was not told has been forgotten meanwhile."""
-        told, self._told = self._told or set(), None
+        addressees, self._replayed = self._replayed or set(), None
         for message in self._subscriptions.kept:
-            if (message.kind, message.key) not in told:
+            if (message.kind, message.key) not in addressees:
                 self._call(Notice(message.kind, message.key, b"", frame.number))
         self._loop.call_soon(self._called, frame.number, frame.token, frame.token)
         self._loop.call_soon(self._caught.set)

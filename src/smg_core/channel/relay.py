@@ -112,9 +112,9 @@ class Relay:
         settled = min((member.took for member in self._members.values() if member.took is not None), default=0)
         if settled > self._settled:
             self._settled = settled
-            told = encoded(Settled(settled))
+            answer = encoded(Settled(settled))
             for member in self._members.values():
-                self._put(member, told)
+                self._put(member, answer)
 
     # ------------------------------------------------------------------------------------------------------ what waits
 

@@ -128,9 +128,9 @@ async def _engines(config: Config, specs: Sequence[WorkerSpec], timeout: float) 
             return await _met(reaching, spec, timeout)
 
     answers = await asyncio.gather(*map(met, specs))
-    told = [each for each in answers if isinstance(each, Diagnosis)]
+    diagnoses = [each for each in answers if isinstance(each, Diagnosis)]
     engines = [each for each in answers if isinstance(each, _Met)]
-    return [*told, *map(_of_engine, engines), *_of_models(engines)]
+    return [*diagnoses, *map(_of_engine, engines), *_of_models(engines)]
 
 
 async def _met(reaching: Reaching, spec: WorkerSpec, timeout: float) -> _Met | Diagnosis:
@@ -150,20 +150,20 @@ async def _met(reaching: Reaching, spec: WorkerSpec, timeout: float) -> _Met | D
     except TimeoutError:
         return Diagnosis("engines", "FAIL", f"{spec.label}: no answer within {timeout:g} s", start)
     except SmgError as error:
-        said = (error.detail or str(error)).removeprefix(f"{spec.url}: ")
-        return Diagnosis("engines", "FAIL", f"{spec.label}: {said}", start)
+        reason = (error.detail or str(error)).removeprefix(f"{spec.url}: ")
+        return Diagnosis("engines", "FAIL", f"{spec.label}: {reason}", start)
     except (OSError, ValueError, LookupError) as error:
         return Diagnosis("engines", "FAIL", f"{spec.label}: {error}", "correct the worker (docs/workers.md)")
 
 
 def _of_engine(met: _Met) -> Diagnosis:
-    label, said = met.spec.label, met.facts.kv.role
+    label, role = met.spec.label, met.facts.kv.role
     if not met.healthy:
         return Diagnosis(
             "engines", "warn", f"{label}: it says that it is not healthy", "look into the engine's own log"
         )
-    if met.spec.role and said and said != met.spec.role:
-        what = f"{label}: the settings say {met.spec.role}, the engine says {said}"
+    if met.spec.role and role and role != met.spec.role:
+        what = f"{label}: the settings say {met.spec.role}, the engine says {role}"
         return Diagnosis("engines", "FAIL", what, "give it the role that it was started with")
     model = met.spec.model or met.info.model or "no model by name"
     context = met.facts.context_length or met.info.context_length

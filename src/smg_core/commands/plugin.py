@@ -40,9 +40,9 @@ from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
     from smg_core.middleware.entries import Entry
+    from smg_core.wasm.guest_report import GuestReport
     from smg_core.wasm.loading import WasmPlugins
     from smg_core.wasm.plugin import WasmPlugin
-    from smg_core.wasm.told import GuestSaid
 
 __all__ = ["plugin_flags"]
 
@@ -225,8 +225,8 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
     known = {**os.environ, **(environment or {})}
     done = subprocess.run(command, capture_output=True, text=True, env=known, check=False)  # noqa: S603  (named here)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise ConfigError(f"{command[0]} failed:\n{said[-2000:]}")
+        output = (done.stderr or done.stdout).strip()
+        raise ConfigError(f"{command[0]} failed:\n{output[-2000:]}")
 
 
 # -------------------------------------------------------------------------------------------------------------- check
@@ -234,11 +234,11 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     try:
-        said = json.loads(args.settings)
+        given = json.loads(args.settings)
     except ValueError as error:
         raise ConfigError(f"--settings: not JSON: {error}") from None
     bodies = [_recorded(each) for each in args.request] or [json.dumps(_RECORDED)]
-    settings = {"source": args.file, "name": entry_name(args.file), **(said if isinstance(said, dict) else {})}
+    settings = {"source": args.file, "name": entry_name(args.file), **(given if isinstance(given, dict) else {})}
     (entry,) = parse_entries([settings], "--settings")
     import asyncio  # loaded by this call alone: other commands need no event loop
 
@@ -262,9 +262,9 @@ async def _checked(entry: "Entry", bodies: list[str]) -> int:
 
     heard: list[str] = []
 
-    def hear(name: str, said: "GuestSaid") -> None:
-        heard.extend(f"    log {level}: {line}" for level, line in said.lines)
-        heard.extend(f"    count {counter}: {by:g}" for counter, by in said.counts.items())
+    def hear(name: str, guest_words: "GuestReport") -> None:
+        heard.extend(f"    log {level}: {line}" for level, line in guest_words.lines)
+        heard.extend(f"    count {counter}: {by:g}" for counter, by in guest_words.counts.items())
 
     began = time.perf_counter()
     plugins = WasmPlugins(hear, threads=1, most_threads=1, compiled=1, most_bytes=1 << 30)
@@ -278,7 +278,7 @@ async def _checked(entry: "Entry", bodies: list[str]) -> int:
         print("".join([f"{line}\n" for line in heard]), end="")
         # All bodies are shown before anything is measured: the measured exchanges use up the lines that it may log.
         shown = [await _shown_to(plugin, body, heard) for body in bodies]
-        failed = [await _print_costs(plugin, body, told) for body, told in zip(bodies, shown, strict=True)]
+        failed = [await _print_costs(plugin, body, events) for body, events in zip(bodies, shown, strict=True)]
         plugin.close()
     finally:
         plugins.close()
@@ -300,39 +300,39 @@ async def _loaded(plugins: "WasmPlugins", entry: "Entry") -> "WasmPlugin":
 
 
 @attrs.frozen
-class _Told:
+class _HookReport:
     """What a hook did in the exchange that is shown: what the plugin said meanwhile, and the verdict in words."""
 
     hook: str
-    said: tuple[str, ...]
+    lines: tuple[str, ...]
     verdict: str
     failed: bool = False
 
 
-async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_Told]:
+async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_HookReport]:
     """Show a request and an answer to it to a plugin, and what becomes of one that is refused. Ends with a hook that fails."""
-    found: dict[str, _Told] = {}
+    found: dict[str, _HookReport] = {}
     for hooks in (_ANSWERED, _REFUSED):
         session = plugin.begin(_ABOUT)
         try:
             for hook, call in _calls(plugin, session, body, hooks):
                 heard.clear()
                 verdict = _shown(await call())
-                found.setdefault(hook, _Told(hook, tuple(heard), verdict))
+                found.setdefault(hook, _HookReport(hook, tuple(heard), verdict))
         except MiddlewareFault as fault:
-            found[hook] = _Told(hook, tuple(heard), f"FAILED: it {fault.reason}", failed=True)
+            found[hook] = _HookReport(hook, tuple(heard), f"FAILED: it {fault.reason}", failed=True)
             break
         finally:
             heard.clear()
             session.close()
         if heard:
-            found.setdefault("finish", _Told("finish", tuple(heard), "ends the exchange"))
+            found.setdefault("finish", _HookReport("finish", tuple(heard), "ends the exchange"))
     return list(found.values())
 
 
-async def _print_costs(plugin: "WasmPlugin", body: str, told: list[_Told]) -> bool:
+async def _print_costs(plugin: "WasmPlugin", body: str, events: list[_HookReport]) -> bool:
     """Print what was shown of a body, with the cost of each hook, unless one failed. Returns whether one did."""
-    failed = any(each.failed for each in told)
+    failed = any(each.failed for each in events)
     costs: dict[str, float] = {}
     fault = ""
     if not failed:
@@ -340,9 +340,9 @@ async def _print_costs(plugin: "WasmPlugin", body: str, told: list[_Told]) -> bo
             costs = {**await _measured(plugin, body, _REFUSED), **await _measured(plugin, body, _ANSWERED)}
         except MiddlewareFault as error:
             fault = error.reason
-    for each in told:
+    for each in events:
         cost = f"; {costs[each.hook]:.0f} us a call" if each.hook in costs else ""
-        print("\n".join([*each.said, f"  {each.hook}: {each.verdict}{cost}"]))
+        print("\n".join([*each.lines, f"  {each.hook}: {each.verdict}{cost}"]))
     if fault:
         print(f"  FAILED: in one of {_TIMES} exchanges like this it {fault}")
     return failed or bool(fault)

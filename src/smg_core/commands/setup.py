@@ -75,7 +75,7 @@ def _setup(args: argparse.Namespace) -> int:
     program = PROGRAMS[args.program]
     for line in shortcomings(args.program, gateway.model):
         print(f"smg-gateway: {line}", file=sys.stderr)
-    setup = program.told(gateway)
+    setup = program.setup_of(gateway)
     if not args.write:
         print(printed(setup), end="")
         return 0
@@ -132,10 +132,10 @@ def _json(client: "httpx.Client", url: str) -> dict[str, object]:
     """An object that a URL answers with, an empty one where it answers with none."""
     answer = client.get(url)
     try:
-        said = msgspec.json.decode(answer.content) if answer.is_success else None
+        parsed = msgspec.json.decode(answer.content) if answer.is_success else None
     except msgspec.DecodeError:
-        said = None
-    return said if isinstance(said, dict) else {}
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _takes_sockets(client: "httpx.Client", url: str) -> bool:

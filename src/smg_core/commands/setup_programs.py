@@ -89,7 +89,7 @@ class Program:
     path: str
     first_prompt: int
     start: str
-    told: Callable[[ServedGateway], Setup]
+    setup_of: Callable[[ServedGateway], Setup]
     without: str = ""
     """What of it does not work, as a sentence."""
 
@@ -136,10 +136,10 @@ def printed(setup: Setup) -> str:
     for file in setup.files if not setup.exports else ():
         mark, where = "//" if file.form == "json" else "#", "/".join(filter(None, ("~", file.folder, file.name)))
         parts.append(f"{mark} {where}\n{with_changes('', file.form, file.puts)}")
-    told = {**setup.exports, **setup.variables}
-    if told:
+    variables = {**setup.exports, **setup.variables}
+    if variables:
         parts.append(
-            "# in the shell that starts it\n" + "".join(f"export {name}={each}\n" for name, each in told.items())
+            "# in the shell that starts it\n" + "".join(f"export {name}={each}\n" for name, each in variables.items())
         )
     return "\n".join(parts)
 
@@ -167,15 +167,15 @@ def _claude_code(gateway: ServedGateway) -> Setup:
     """Claude Code asks for several models by name, small ones for its side requests; here all are one, and a gateway with
     `model.aliases` needs none of these names. It takes an unknown model's context to be 200,000 tokens."""
     kinds = ("MODEL", "SMALL_FAST_MODEL", "DEFAULT_OPUS_MODEL", "DEFAULT_SONNET_MODEL", "DEFAULT_HAIKU_MODEL")
-    told = {"ANTHROPIC_BASE_URL": gateway.url, **{f"ANTHROPIC_{kind}": gateway.model.name for kind in kinds}}
-    told |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **_claude_code_bounds(gateway.model)}
+    variables = {"ANTHROPIC_BASE_URL": gateway.url, **{f"ANTHROPIC_{kind}": gateway.model.name for kind in kinds}}
+    variables |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", **_claude_code_bounds(gateway.model)}
     key = f"printenv {gateway.key}" if gateway.key else f"echo {_NO_KEY}"
-    puts = [Put(("env", name), value) for name, value in told.items()]
+    puts = [Put(("env", name), value) for name, value in variables.items()]
     # The first member comes to stand last: a new one is written behind the brace.
     file = SetupFile(
         "settings.json", "json", (Put(("apiKeyHelper",), key), *reversed(puts)), "CLAUDE_CONFIG_DIR", ".claude"
     )
-    exports = {name: shlex.quote(value) for name, value in told.items()}
+    exports = {name: shlex.quote(value) for name, value in variables.items()}
     exports["ANTHROPIC_AUTH_TOKEN"] = f'"${gateway.key}"' if gateway.key else _NO_KEY
     return Setup((file,), exports=exports)
 
@@ -183,14 +183,14 @@ def _claude_code(gateway: ServedGateway) -> Setup:
 def _claude_code_bounds(model: ListedModel) -> dict[str, str]:
     """Variables for a context under the 200,000 tokens that Claude Code takes a model's to be. It summarises a session by a
     window of 100,000 at least, or before, at a share of that."""
-    context, told = model.context_length, dict[str, str]()
+    context, variables = model.context_length, dict[str, str]()
     if model.output_bound:
-        told["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(model.output_bound)
+        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(model.output_bound)
     if 0 < context < 200_000:
-        told["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(max(context, 100_000))
+        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(max(context, 100_000))
     if 0 < context < 100_000:
-        told["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"] = str(80 * context // 100_000)
-    return told
+        variables["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"] = str(80 * context // 100_000)
+    return variables
 
 
 def _gemini(gateway: ServedGateway) -> Setup:

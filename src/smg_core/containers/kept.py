@@ -36,7 +36,7 @@ from smg_core.containers.interpreter.running import Interpreters, RanCode
 from smg_core.containers.records import CodeContainer, ContainerFile, FoundFile
 from smg_core.containers.settings import ContainersConfig
 from smg_core.errors import InvalidRequest, NotFound, RateLimited
-from smg_core.files.folder import told
+from smg_core.files.folder import store_failures
 from smg_core.request import Caller
 
 __all__ = ["CodeRun", "Containers"]
@@ -120,7 +120,7 @@ class Containers:
                 param="file",
                 code="container_full",
             )
-        with told(_WHERE):
+        with store_failures(_WHERE):
             found = await asyncio.to_thread(put_file, data, name, source)
         if name not in container.given:
             container = msgspec.structs.replace(container, given=(*container.given, name))
@@ -138,7 +138,7 @@ class Containers:
 
     async def remove(self, caller: Caller, file: ContainerFile) -> None:
         """Remove a file."""
-        with contextlib.suppress(FileNotFoundError), told(_WHERE):
+        with contextlib.suppress(FileNotFoundError), store_failures(_WHERE):
             await asyncio.to_thread(remove_file, self._folder(caller.tenant, file.container) / _DATA, file.file.path)
 
     # -------------------------------------------------------------------------------------------------------------- code
@@ -188,7 +188,7 @@ class Containers:
 
     def _made(self, tenant: str, container: CodeContainer) -> None:
         folder = self._folder(tenant, container.id)
-        with told(_WHERE), _alone(folder.parent):
+        with store_failures(_WHERE), _alone(folder.parent):
             if len(self._all(tenant)) >= self._config.tenant:
                 raise RateLimited(
                     f"There may be {self._config.tenant:,} containers at the same time; delete some.", param="container"
@@ -201,7 +201,7 @@ class Containers:
         about = self._folder(tenant, container.id) / _ABOUT
         now = self._clock.time()
         new = about.with_name(f"{_ABOUT}.{os.urandom(8).hex()}")
-        with told(_WHERE):
+        with store_failures(_WHERE):
             new.write_bytes(msgspec.json.encode(container))
             os.utime(new, (now, now))
             new.replace(about)

@@ -75,7 +75,7 @@ class ContainerWork:
         try:
             rooms = await self.rooms()
         except ToolServerFailed as error:
-            why = in_log(error.detail or "", error.said)
+            why = in_log(error.detail or "", error.outside_text)
             log.warning("no code is run here: %s", why)
             return
         await rooms.containers.sweep()
@@ -98,7 +98,9 @@ class ContainerWork:
             try:
                 component = await asyncio.to_thread(_load, folder)
             except (ConfigError, ModuleNotFoundError) as error:
-                raise ToolServerFailed("Code cannot be run here.", detail=str(error), said=str(error)) from error
+                raise ToolServerFailed(
+                    "Code cannot be run here.", detail=str(error), outside_text=str(error)
+                ) from error
             if self._rooms is None:
                 self._rooms = self._made(component, files)
         return self._rooms

@@ -99,7 +99,7 @@ class Calls:
                 if len(found) > most:
                     raise Garbled(f"a page has more than {most} bytes; see discovery.kubernetes_page_bytes")
         except httpx.HTTPError as error:
-            raise ServerRefused(_said(error)) from None
+            raise ServerRefused(_in_words(error)) from None
         return found
 
     @asynccontextmanager
@@ -123,7 +123,7 @@ class Calls:
         except TimeoutError:
             raise ServerRefused("the watch was not ended by the server when it was to be") from None
         except httpx.HTTPError as error:
-            raise ServerRefused(f"the watch was cut: {_said(error)}") from None
+            raise ServerRefused(f"the watch was cut: {_in_words(error)}") from None
 
     @asynccontextmanager
     async def _answer(self, path: str, query: Mapping[str, str], seconds: float) -> AsyncIterator[httpx.Response]:
@@ -137,7 +137,7 @@ class Calls:
         except TimeoutError:
             raise ServerRefused(f"no head of an answer in {seconds:g} s") from None
         except httpx.HTTPError as error:
-            raise ServerRefused(_said(error)) from None
+            raise ServerRefused(_in_words(error)) from None
         try:
             if answer.status_code == GONE:
                 raise Expired
@@ -170,5 +170,5 @@ def _retry_after(answer: httpx.Response) -> float:
     return float(text) if text.isascii() and text.isdecimal() else 0.0
 
 
-def _said(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -46,7 +46,7 @@ class DnsSource:
         self._pause = pause
         self._settings = settings
         self._tls = tls
-        self._told: tuple[str, ...] = ()
+        self._last_logged: tuple[str, ...] = ()
         self._kinds: tuple[RecordKind, ...] = ("SRV",) if name.srv else _FAMILIES[settings.dns_families]
 
     async def answers(self) -> AsyncIterator[SourceAnswer]:
@@ -83,8 +83,8 @@ class DnsSource:
         if len(found) > self._settings.most:
             raise NoRecords(f"it has {len(found)} records; discovery.most allows {self._settings.most}")
         usable, faults = usable_records(found)
-        if faults != self._told:
-            self._told = faults
+        if faults != self._last_logged:
+            self._last_logged = faults
             for fault in faults:
                 log.warning("%s: a record is left out: %s", self.name, fault)
         if faults and not usable:

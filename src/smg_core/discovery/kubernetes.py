@@ -45,7 +45,7 @@ class KubernetesSource:
         self._pause = pause
         self._settings = settings
         self._rng = rng
-        self._told: dict[tuple[str, str], str] = {}
+        self._logged: dict[tuple[str, str], str] = {}
 
     async def answers(self) -> AsyncIterator[SourceAnswer]:
         """The workers after each change, and whenever the server shows that nothing has changed."""
@@ -117,9 +117,9 @@ class KubernetesSource:
     def _answer(self, pods: PodSet) -> SourceAnswer:
         """The workers, if they are not too many; what is wrong with a pod is logged once."""
         for key, problem in pods.problems.items():
-            if self._told.get(key) != problem:
+            if self._logged.get(key) != problem:
                 log.warning("%s: pod %s is left out: %s", self.name, "/".join(key), problem)
-        self._told = dict(pods.problems)
+        self._logged = dict(pods.problems)
         if pods.count > self._settings.most:
             return Missed(f"it has {pods.count} workers; discovery.most allows {self._settings.most}")
         return pods.seen()

@@ -97,18 +97,18 @@ class Discovery:
         async with aclosing(source.answers()) as answers:  # type: ignore[type-var]
             async for answer in answers:
                 before = standing.wanted
-                told = standing.note(answer, self._clock.monotonic())
+                change = standing.note(answer, self._clock.monotonic())
                 self._observer.report(
                     SourceAnswered(source.name, "ok" if isinstance(answer, WorkersSeen) else "failed")
                 )
-                if told:
-                    self._tell(standing, told)
+                if change:
+                    self._tell(standing, change)
                 if standing.wanted is not before:
                     self._due.add(source.name)
                     self._changed.set()
 
-    def _tell(self, standing: SourceStanding, told: str) -> None:
-        if told == "back":
+    def _tell(self, standing: SourceStanding, change: str) -> None:
+        if change == "back":
             log.info("%s answers again", standing.name)
             return
         age, known = standing.age(self._clock.monotonic()), len(standing.wanted or ())

@@ -30,13 +30,13 @@ class SourceStanding:
         """Take an answer of the source. What the operator is to be told: "lost" when it is the first that cannot be used, or is
         so for another reason; "back" when it is the first good one after such; else ""."""
         if isinstance(answer, WorkersSeen):
-            told = "back" if self.reason else ""
+            change = "back" if self.reason else ""
             self.answered, self.reason, self.failures, self.wanted = now, "", 0, answer.workers
-            return told
-        told = "" if self.reason == answer.reason else "lost"
+            return change
+        change = "" if self.reason == answer.reason else "lost"
         self.reason = answer.reason
         self.failures += 1
-        return told
+        return change
 
     def age(self, now: float) -> float:
         """Seconds since its last usable answer, or since it was first asked."""

@@ -27,7 +27,7 @@ from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
 from smg_core.request import GenerationRequest, PoolKind, Sampling
-from smg_core.tokens import TokenIds, told_count
+from smg_core.tokens import TokenIds, reported_count
 
 if TYPE_CHECKING:
     from smg_multimodal.preparing.prepare import Prepared
@@ -164,8 +164,8 @@ class ModelInfo:
 
     model: str
     tokenizer_path: str = ""
-    context_length: int = attrs.field(default=0, converter=told_count)
-    vocab_size: int = attrs.field(default=0, converter=told_count)
+    context_length: int = attrs.field(default=0, converter=reported_count)
+    vocab_size: int = attrs.field(default=0, converter=reported_count)
     eos_token_ids: tuple[int, ...] = ()
     default_sampling: Mapping[str, object] = attrs.field(factory=dict)
     generates: bool | None = None
@@ -256,8 +256,8 @@ class EngineFacts:
     shared_memory: str = ""
     kv: KvFacts = attrs.field(factory=KvFacts, eq=False)
     process: ProcessFacts = attrs.field(factory=ProcessFacts, eq=False)
-    context_length: int = attrs.field(default=0, converter=told_count)
-    block_size: int = attrs.field(default=0, converter=told_count)
+    context_length: int = attrs.field(default=0, converter=reported_count)
+    block_size: int = attrs.field(default=0, converter=reported_count)
     ranks: int = 1
     loads: bool = True
     kv_events: bool = True

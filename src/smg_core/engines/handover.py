@@ -164,8 +164,8 @@ def hand_over_of(
     `room_of`. The first `hands_to` the second."""
     if (bits := _ROOM_BITS.get(prefill.dialect)) is not None:
         room = room_of(request_id, bits, prefill, taken, process)
-        told: Mapping[str, object] = {"bootstrap": Bootstrap(prefill.host, prefill.port, room)}
-        return HandOver(told, told, needed=True, samples=True, room=room)
+        fields: Mapping[str, object] = {"bootstrap": Bootstrap(prefill.host, prefill.port, room)}
+        return HandOver(fields, fields, needed=True, samples=True, room=room)
     return _by_json(prefill, request_id)
 
 
@@ -176,14 +176,14 @@ def _by_json(prefill: KvEnd, request_id: str) -> HandOver:
         return HandOver(_json(asked), None, needed=kind in (_MOONCAKE, _NIXL))
     transfer = {"transfer_id": f"xfer-{request_id}"}
     engine = prefill.kv.engine_id if prefill.rank is None else f"{prefill.kv.engine_id}_dp{prefill.rank}"
-    told = {
+    fields = {
         "do_remote_decode": False,
         "do_remote_prefill": True,
         **transfer,
         "remote_engine_id": engine,
         "remote_bootstrap_addr": f"http://{prefill.host}:{prefill.port}",
     }
-    return HandOver(_json({**asked, **transfer}), _json(told), needed=True)
+    return HandOver(_json({**asked, **transfer}), _json(fields), needed=True)
 
 
 def encoded_items(
@@ -255,11 +255,11 @@ def decode_request(request: EngineRequest, plan: HandOver, answered: EngineOutpu
     EngineGarbled if the prefill engine handed nothing over and should have."""
     if (error := not_handed_over(plan, answered)) is not None:
         raise error
-    told = plan.decode
-    if told is None and answered is not None and answered.kv_transfer is not None:
-        told = {"kv_transfer": answered.kv_transfer}
+    fields = plan.decode
+    if fields is None and answered is not None and answered.kv_transfer is not None:
+        fields = {"kv_transfer": answered.kv_transfer}
     # What the prompt's own tokens are worth is known to the engine that has read them.
     sampling = request.sampling
     if sampling.prompt_logprobs is not None:
         sampling = replace(sampling, prompt_logprobs=None)
-    return replace(request, sampling=sampling, **(told or {}))
+    return replace(request, sampling=sampling, **(fields or {}))

@@ -2,7 +2,7 @@
 
 Decides, in three tables, the class of `smg_core.errors` and the message for the client. The engine's own text may hold
 addresses, paths and stack traces, and parts of the prompt, so it goes into `detail`, which only
-the operator sees, and is named as `said`. Pure. Above: the transports. Source
+the operator sees, and is named as `outside_text`. Pure. Above: the transports. Source
 of the mappings: the gRPC project's statuscodes.md, http-grpc-status-mapping.md, PROTOCOL-HTTP2.md.
 """
 
@@ -126,25 +126,29 @@ def error_from_status(code: int, message: str = "") -> SmgError | None:
         return None
     known = 0 < code < len(NAMES)
     name = NAMES[code] if known else "UNKNOWN"
-    kind, told = _ERRORS[name]
+    kind, sentence = _ERRORS[name]
     text = message[:_MAX_TEXT]
     shown = name if known else f"status {code}"
     detail = f"{shown}: {text}" if text else shown
-    return kind(told, detail=detail, said=text)
+    return kind(sentence, detail=detail, outside_text=text)
 
 
 def error_from_http(status: int, text: str = "") -> SmgError:
     """The error for an HTTP status that came without a grpc-status: a proxy answered, or no gRPC server is there."""
     name = _HTTP_TO_GRPC.get(status, "UNKNOWN")
-    kind, told = _ERRORS[name]
-    said = text[:_MAX_TEXT]
-    return kind(told, detail=f"HTTP status {status}: {said}" if said else f"HTTP status {status}", said=said)
+    kind, sentence = _ERRORS[name]
+    engine_words = text[:_MAX_TEXT]
+    return kind(
+        sentence,
+        detail=f"HTTP status {status}: {engine_words}" if engine_words else f"HTTP status {status}",
+        outside_text=engine_words,
+    )
 
 
 def error_from_reset(code: int) -> SmgError:
     """The error for a stream that the engine reset with this HTTP/2 error code."""
-    kind, told, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
-    return kind(told, detail=f"the engine reset the stream: {name}")
+    kind, sentence, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
+    return kind(sentence, detail=f"the engine reset the stream: {name}")
 
 
 def refused_by_name(error: SmgError) -> bool:
@@ -153,7 +157,7 @@ def refused_by_name(error: SmgError) -> bool:
     if isinstance(error, EngineRejected):
         return True
     not_found = (error.detail or "").startswith("HTTP status 404")
-    return not_found and error.said not in ("", "Not Found") and _NO_PATH not in error.said
+    return not_found and error.outside_text not in ("", "Not Found") and _NO_PATH not in error.outside_text
 
 
 def cursor_refused(error: SmgError) -> bool:

@@ -20,7 +20,7 @@ from smg_core.errors import SmgError
 from smg_core.files.blobs import ContentsGone, FilesFailed
 from smg_core.history.store.blobs import WrittenBlob
 
-__all__ = ["FolderBlobs", "told"]
+__all__ = ["FolderBlobs", "store_failures"]
 
 _INCOMING = ".incoming"
 _PIECE = 256 * 1024  # bytes that are read at once
@@ -54,7 +54,7 @@ class FolderBlobs:
             raise
 
     def _finish(self, file: FileIO, incoming: Path, path: Path) -> None:
-        with told():
+        with store_failures():
             now = self._now()
             os.utime(file.fileno(), (now, now))
             os.fsync(file.fileno())
@@ -76,7 +76,7 @@ class FolderBlobs:
 
     async def size(self, name: str) -> int | None:
         def look() -> int | None:
-            with told():
+            with store_failures():
                 try:
                     return self._path(name).stat().st_size
                 except FileNotFoundError:
@@ -86,7 +86,7 @@ class FolderBlobs:
 
     async def delete(self, name: str) -> None:
         def remove() -> None:
-            with told():
+            with store_failures():
                 self._path(name).unlink(missing_ok=True)
 
         await asyncio.to_thread(remove)
@@ -100,14 +100,14 @@ class FolderBlobs:
                     yield each
 
     def _folders(self) -> list[Path]:
-        with told():
+        with store_failures():
             if not self.root.is_dir():
                 return []
             return sorted(each for each in self.root.iterdir() if len(each.name) == 2 and each.is_dir())
 
     def _sweep_incoming(self) -> None:
         folder = self.root / _INCOMING
-        with told():
+        with store_failures():
             for each in list(folder.iterdir()) if folder.is_dir() else ():
                 with suppress(FileNotFoundError):  # it is whole meanwhile, or another process has removed it
                     if each.stat().st_mtime < min(self._now(), time.time()) - self._grace_s:
@@ -115,13 +115,13 @@ class FolderBlobs:
 
 
 def _made(incoming: Path) -> FileIO:
-    with told():
+    with store_failures():
         incoming.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return FileIO(incoming, "xb", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
 def _put(file: FileIO, piece: bytes, sync: bool) -> None:
-    with told():
+    with store_failures():
         check_disk_room(Path(os.fsdecode(file.name)), len(piece))
         rest = memoryview(piece)
         while rest:
@@ -138,7 +138,7 @@ def _dropped(file: FileIO, incoming: Path) -> None:
 
 def _got(path: Path, at: int) -> bytes:
     """Some bytes of a file from `at` on. It is opened for each: nothing stays open where a reader gives up."""
-    with told():
+    with store_failures():
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         except FileNotFoundError:
@@ -151,13 +151,13 @@ def _got(path: Path, at: int) -> bytes:
 
 
 def _listed(folder: Path) -> list[str]:
-    with told():
+    with store_failures():
         return sorted(each.name for each in folder.iterdir())
 
 
 def _dated(folder: Path, names: list[str]) -> list[WrittenBlob]:
     found = []
-    with told():
+    with store_failures():
         for name in names:
             with suppress(FileNotFoundError):  # deleted meanwhile
                 found.append(WrittenBlob(name, (folder / name).stat().st_mtime))
@@ -165,7 +165,7 @@ def _dated(folder: Path, names: list[str]) -> list[WrittenBlob]:
 
 
 @contextmanager
-def told(what: str = "folder of files") -> Iterator[None]:
+def store_failures(what: str = "folder of files") -> Iterator[None]:
     """What the file system refuses is a failure of the store."""
     try:
         yield

@@ -70,10 +70,10 @@ _FOUND = (
 _TEXTS = ("md", "jsonl", "rst", "toml", "yaml", "yml", "log")
 
 
-def checked_type(said: str, filename: str, beginning: bytes, param: str = "file") -> str:
-    """The media type of a file that its client calls `said` ("" where it says nothing) and `filename`, with contents that begin
+def checked_type(stated: str, filename: str, beginning: bytes, param: str = "file") -> str:
+    """The media type of a file that its client calls `stated` ("" where it says nothing) and `filename`, with contents that begin
     with `beginning`. Raises InvalidRequest where the contents are not what the type says."""
-    kind = said.partition(";")[0].strip().lower()
+    kind = stated.partition(";")[0].strip().lower()
     if (
         kind in ("", _UNKNOWN)
         or "/" not in kind

@@ -18,7 +18,7 @@ import attrs
 import msgspec
 
 from smg_core.files.blobs import Blob, BlobName, ContentsGone, FilesFailed
-from smg_core.files.folder import FolderBlobs, told
+from smg_core.files.folder import FolderBlobs, store_failures
 from smg_core.history.sql.sqlite_file import file_of
 from smg_core.history.store.base import KEYS_OWNER, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.history.store.blobs import BlobStore, WrittenBlob
@@ -189,7 +189,7 @@ class FilePlace:
         if file is not None:
             return Path(f"{file}.files")
         if url.startswith("memory:") or url.rstrip("/") == "sqlite:" or url == "sqlite:///:memory:":
-            with told():
+            with store_failures():
                 self._scratch = Scratch()
             return self._scratch.path
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -227,7 +227,7 @@ async def _history_id(history: Store, now: float) -> str:
 
 def _marked(root: Path) -> str:
     """The name of a folder, which the first process that opens it gives."""
-    with told():
+    with store_failures():
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark, new = root / _MARK, root / f"{_MARK}.{secrets.token_hex(8)}"
         if not mark.exists():

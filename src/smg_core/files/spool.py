@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from smg_core.errors import ClientGone, Overloaded
-from smg_core.files.folder import told
+from smg_core.files.folder import store_failures
 from smg_core.http.exchange import Exchange
 from smg_core.request import Caller
 from smg_core.serving.inference import take_back_cancellation
@@ -32,23 +32,23 @@ class Spool:
 
     def __init__(self, folder: str | None) -> None:
         self.size = 0
-        with told("temporary file"):
+        with store_failures("temporary file"):
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`close` closes it)
 
     def write(self, data: bytes) -> None:
         """Put bytes at its end."""
-        with told("temporary file"):
+        with store_failures("temporary file"):
             self._file.write(data)
         self.size += len(data)
 
     def rewind(self) -> None:
         """Read from the beginning from now on."""
-        with told("temporary file"):
+        with store_failures("temporary file"):
             self._file.seek(0)
 
     def read(self, size: int) -> bytes:
         """The next bytes; none at the end."""
-        with told("temporary file"):
+        with store_failures("temporary file"):
             return self._file.read(size)
 
     def close(self) -> None:

@@ -69,8 +69,8 @@ class AdapterLoading:
         path = self._path(model)
         if path is None:
             return ""
-        told = [await self._held_in(role, model, path, exclude, fits) for role in self._roles(model)]
-        return "; ".join(filter(None, told))
+        holders = [await self._held_in(role, model, path, exclude, fits) for role in self._roles(model)]
+        return "; ".join(filter(None, holders))
 
     def used(self, worker: Worker, model: ServedModel) -> None:
         """A request for the adapter goes to the worker."""
@@ -209,7 +209,7 @@ class AdapterLoading:
             await self.changes.made(worker, engine, model.adapter)
             if model.adapter not in worker.adapters:
                 detail = f"worker {worker.name}, adapter {model.adapter}: {reply.message}"
-                raise EngineFailed("The engine could not load the adapter.", detail=detail, said=reply.message)
+                raise EngineFailed("The engine could not load the adapter.", detail=detail, outside_text=reply.message)
 
 
 def _least(workers: Sequence[Worker]) -> float:

@@ -64,7 +64,7 @@ class KvListening:
         self._clock = clock
         self._call_later = call_later
         self._pause_s = pause_s
-        self._told: WeakKeyDictionary[Worker, _Told] = WeakKeyDictionary()
+        self._feeds: WeakKeyDictionary[Worker, _EngineFeed] = WeakKeyDictionary()
         self._changed = asyncio.Event()
 
     def policies_changed(self) -> None:
@@ -72,24 +72,24 @@ class KvListening:
         too of which nobody wanted to know until now."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        for worker, told in list(self._told.items()):
+        for worker, feed in list(self._feeds.items()):
             if worker.models:
                 self._policies.listens(worker.models[0], worker.role)  # made now, so that it misses nothing
-            told.begin_anew()
+            feed.begin_anew()
 
     def restarted(self, worker: Worker) -> None:
         """Called when a worker's engine is another process than before: what it has told holds no more, and a subscription that
         runs is begun anew."""
-        told = self._told.get(worker)
-        if told is not None:
-            told.begin_anew()
+        feed = self._feeds.get(worker)
+        if feed is not None:
+            feed.begin_anew()
 
     def emptied(self, worker: Worker) -> None:
         """Called when a worker's engine has emptied its caches, and goes on: what it tells from now on is all that it holds, if
         it was before."""
-        told = self._told.get(worker)
-        if told is not None:
-            told.emptied()
+        feed = self._feeds.get(worker)
+        if feed is not None:
+            feed.emptied()
 
     async def listen(self, worker: Worker, engine: Engine) -> None:
         """Listen to the engine of a worker that has joined, until it is cancelled, as soon as somebody wants to know; returns at
@@ -100,14 +100,14 @@ class KvListening:
             return
         while not self._policies.listens(worker.models[0], worker.role):
             await self._changed.wait()
-        told = self._told_by(worker)
+        feed = self._feed_of(worker)
         try:
-            await self._follow(told, telling, worker.name)
+            await self._follow(feed, telling, worker.name)
         finally:
             if worker.state == "gone":
-                told.forget()
+                feed.forget()
             else:
-                told.interrupted()
+                feed.interrupted()
 
     def _telling(self, worker: Worker, engine: Engine) -> KvTelling | None:
         """Whom to ask: where the worker's engine publishes its events, if that is set; else the engine itself, if it tells."""
@@ -118,37 +118,37 @@ class KvListening:
             return KvSubscriber(address, ranks, self._limits)
         return engine if worker.facts.kv_events and isinstance(engine, KvTelling) else None
 
-    def _told_by(self, worker: Worker) -> "_Told":
+    def _feed_of(self, worker: Worker) -> "_EngineFeed":
         """What the worker's engine has told so far, if it is of the same model and kind as then."""
-        told = self._told.get(worker)
-        if told is None or not told.is_of(worker):
-            if told is not None:
-                told.forget()
-            told = self._told[worker] = _Told(self._policies, self._clock, worker)
-        return told
+        feed = self._feeds.get(worker)
+        if feed is None or not feed.is_of(worker):
+            if feed is not None:
+                feed.forget()
+            feed = self._feeds[worker] = _EngineFeed(self._policies, self._clock, worker)
+        return feed
 
-    async def _follow(self, told: "_Told", engine: KvTelling, name: str) -> None:
+    async def _follow(self, feed: "_EngineFeed", engine: KvTelling, name: str) -> None:
         """Subscribe, again and again."""
         reason = ""
         while True:
-            ended = await self._subscribed(told, engine)
-            told.interrupted()
+            ended = await self._subscribed(feed, engine)
+            feed.interrupted()
             if isinstance(ended, SmgError) and not_offered(ended):
                 log.info("worker %s: its engine does not tell of its KV cache", name)
                 return
-            if ended == "lost" and told.goes_on:
+            if ended == "lost" and feed.goes_on:
                 continue  # at once: the batches that are missing may still be had
             if ended == "lost" or (isinstance(ended, SmgError) and cursor_refused(ended)):
-                told.forget()
+                feed.forget()
             if str(ended) != reason:
                 reason = str(ended)
                 log.info("worker %s: its KV events are subscribed to anew (%s)", name, reason or "they ended")
             await self._pause()
 
-    async def _subscribed(self, told: "_Told", engine: KvTelling) -> SmgError | _Lost | None:
+    async def _subscribed(self, feed: "_EngineFeed", engine: KvTelling) -> SmgError | _Lost | None:
         """Listen until the subscription ends; returns why."""
-        sink = _Sink(told)
-        after = told.begin(sink)
+        sink = _Sink(feed)
+        after = feed.begin(sink)
         try:
             call = await engine.subscribe_kv_events(sink, after=after)
         except SmgError as error:
@@ -172,12 +172,12 @@ class KvListening:
 class _Sink:
     """The `EngineSink` of one subscription; `ended` is why it ended."""
 
-    def __init__(self, told: "_Told") -> None:
+    def __init__(self, feed: "_EngineFeed") -> None:
         self.ended: asyncio.Future[SmgError | _Lost | None] = asyncio.get_running_loop().create_future()
-        self._told = told
+        self._feeds = feed
 
     def push(self, batches: Sequence[KvEventBatch]) -> None:
-        if not self.ended.done() and not self._told.take(batches):
+        if not self.ended.done() and not self._feeds.take(batches):
             self.lose()
 
     def lose(self) -> None:
@@ -190,7 +190,7 @@ class _Sink:
             self.ended.set_result(error)
 
 
-class _Told:
+class _EngineFeed:
     """What one worker's engine has told: a cursor for each of its ranks, and whether all of the rank's cache is known."""
 
     def __init__(self, policies: Policies, clock: Clock, worker: Worker) -> None:

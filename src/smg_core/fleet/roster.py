@@ -73,8 +73,8 @@ class Reconciled:
 
     def __str__(self) -> str:
         named = (("added", self.added), ("changed", self.changed), ("leaving", self.retired))
-        told = [f"{what} {', '.join(names)}" for what, names in named if names]
-        return "; ".join(told) or "none is new, changed or leaving"
+        changes = [f"{what} {', '.join(names)}" for what, names in named if names]
+        return "; ".join(changes) or "none is new, changed or leaving"
 
     def and_also(self, other: "Reconciled") -> "Reconciled":
         """Both, one after the other."""

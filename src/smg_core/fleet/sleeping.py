@@ -92,7 +92,7 @@ class Sleeping:
         self, model: str, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
     ) -> str:
         """The same, of a request for the model of this name."""
-        told = []
+        woken = []
         for role in self._roles(model):
             found = fits(self.registry.ready_of(model, role))
             if any(each.name not in exclude for each in found):
@@ -101,8 +101,8 @@ class Sleeping:
             if sleepers:
                 first = next((each for each in sleepers if each.spec.url in self._waking), sleepers[0])
                 await self._within(self._begin(first))
-                told.append(f"{first.name} was woken")
-        return "; ".join(told)
+                woken.append(f"{first.name} was woken")
+        return "; ".join(woken)
 
     def _roles(self, model: str) -> tuple[WorkerRole, ...]:
         parts: tuple[WorkerRole, ...] = ("prefill", "decode")
@@ -127,8 +127,10 @@ class Sleeping:
     async def _wake(self, worker: Worker) -> None:
         reply = await self.woken(worker, worker.engine)
         if reply is None or not reply.done:
-            said = "" if reply is None else reply.message
-            raise EngineFailed("The engine does not wake.", detail=f"worker {worker.name}: {said}", said=said)
+            reason = "" if reply is None else reply.message
+            raise EngineFailed(
+                "The engine does not wake.", detail=f"worker {worker.name}: {reason}", outside_text=reason
+            )
 
     def _over(self, worker: Worker, task: "asyncio.Task[None]") -> None:
         self._waking.pop(worker.spec.url, None)

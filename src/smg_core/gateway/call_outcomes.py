@@ -39,7 +39,7 @@ class CallOutcomes:
         running = services.running
         worker = chosen.worker
         rank = chosen.rank if worker.spec.rank is None else None
-        first = chosen.probe is None or (counts and chosen.probe.told())
+        first = chosen.probe is None or (counts and chosen.probe.take_outcome())
         if counts and (first or error is not None):
             running.monitor.outcome(worker, error, services.clock.monotonic(), rank)
         elif not counts:

@@ -46,8 +46,8 @@ def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: boo
         raise ConfigError(f"config: expected a Config or a dictionary of sections, not {type(given).__name__}")
     config = config_of(given or {})
     observability = (given or {}).get("observability")
-    said = isinstance(observability, Mapping) and "fault_words" in observability
-    if said or not (on_trial or "ipykernel" in sys.modules or "PYTEST_VERSION" in os.environ):
+    words_set = isinstance(observability, Mapping) and "fault_words" in observability
+    if words_set or not (on_trial or "ipykernel" in sys.modules or "PYTEST_VERSION" in os.environ):
         return config
     return attrs.evolve(config, observability=attrs.evolve(config.observability, author_words=True))
 

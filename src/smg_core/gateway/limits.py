@@ -12,7 +12,7 @@ import attrs
 from smg_core.clock import Clock
 from smg_core.config.config import Config
 from smg_core.extras import missing
-from smg_core.gateway.mesh import counters_told, mesh_counters
+from smg_core.gateway.mesh import mesh_counters, shared_counter_count
 from smg_core.gateway.queueing import adopt_queueing
 from smg_core.machine.shared_block import SharedBlock
 from smg_core.serving.services import Services
@@ -150,7 +150,7 @@ def meshed_block(config: Config) -> SharedBlock | None:
         return None
     from smg_core.meshed.shared_rows import rows_bytes
 
-    return SharedBlock.made(rows_bytes(counters_told(config)))
+    return SharedBlock.made(rows_bytes(shared_counter_count(config)))
 
 
 def forget_process(block: SharedBlock, number: int, processes: int) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from smg_core.meshed.siblings import Siblings
     from smg_core.serving.limiting import Counters
 
-__all__ = ["adopt_mesh", "counters_told", "mesh_counters", "meshed"]
+__all__ = ["adopt_mesh", "mesh_counters", "meshed", "shared_counter_count"]
 
 _log = logging.getLogger("smg.mesh")
 
@@ -41,10 +41,10 @@ def mesh_counters(services: Services) -> "Counters | None":
 
     held = MemoryCounters(config.limits.counters, config.limits.zone)
     mesh = config.mesh
-    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, counters_told(config))
+    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, shared_counter_count(config))
 
 
-def counters_told(config: Config) -> int:
+def shared_counter_count(config: Config) -> int:
     """How many counters other gateways are told of: each takes two entries of the quarter that one gateway has."""
     return min(config.limits.counters, config.mesh.entries // 8)
 
@@ -144,7 +144,7 @@ class _MemberWhileLeading:
         """Be the member, until this is cancelled. The one before may still have the place for a while."""
         from smg_core.meshed.opening import mesh_name
 
-        services, told = self._services, False
+        services, announced = self._services, False
         while True:
             config = services.live.config
             speaker = None
@@ -153,9 +153,9 @@ class _MemberWhileLeading:
             try:
                 await self._be_member(speaker)
             except (OSError, ConfigError) as error:
-                if not told:
+                if not announced:
                     _log.warning("this process cannot speak in the mesh yet: %s", error)
-                told = True
+                announced = True
             await asyncio.sleep(_AGAIN_S)
 
     async def _be_member(self, speaker: "SharedSpeaker | None") -> None:

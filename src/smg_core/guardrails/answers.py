@@ -195,8 +195,8 @@ class GuardedAnswer:
     ) -> None:
         choice.release_all(left)
         payload = event.payload
-        said = "" if choice.lists(event, _LISTS) else payload.decode(errors="replace")
-        shown = plain_json(said) or said
+        text = "" if choice.lists(event, _LISTS) else payload.decode(errors="replace")
+        shown = plain_json(text) or text
         spans = await self._spans(shown, "output" if isinstance(event, HostedEnd) else "arguments") if shown else ()
         if spans:
             changed = with_masks(shown, spans)

@@ -69,7 +69,7 @@ class Guarding:
         """A text that is another where other guardrails see requests for this model; "" where none does."""
         names = frozenset({model, *self._names_of(model, caller)})
         rails = [each.rail for each in self._rails if each.rail.is_for(caller.tenant, names)]
-        return repr([(*_said_of(each),) for each in rails]) if rails else ""
+        return repr([(*_settings_of(each),) for each in rails]) if rails else ""
 
     # ------------------------------------------------------------------------------------------------------------ input
 
@@ -124,15 +124,15 @@ class Guarding:
     def answer(self, request: GenerationRequest, report: Tells, before: ShowsEvents | None) -> ShowsEvents | None:
         """What is shown the events of an answer, `before` first; that alone where no guardrail sees answers to the request."""
         caller, model = request.caller, request.model
-        said, called = self._for(caller, model, "output"), self._for(caller, model, "arguments")
-        if not said and not called:
+        output, called = self._for(caller, model, "output"), self._for(caller, model, "arguments")
+        if not output and not called:
             return before
         asked = AskedFor(caller, model, request.id, report)
 
         async def spans(text: str, place: GuardPlace) -> tuple[GuardSpan, ...]:
-            return await spans_found(called if place == "arguments" else said, text, place, asked)
+            return await spans_found(called if place == "arguments" else output, text, place, asked)
 
-        name = (called or said)[-1].rail.name
+        name = (called or output)[-1].rail.name
         choices = request.sampling.n
         return GuardedAnswer(name, spans, choices, self._holding, self._clock, self._call_later, before)
 
@@ -156,7 +156,7 @@ def _digest(whose: bytes, text: str) -> bytes:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16, key=whose).digest()
 
 
-def _said_of(rail: Guardrail) -> Iterator[object]:
+def _settings_of(rail: Guardrail) -> Iterator[object]:
     """All that is set of a guardrail but its check, which is an object."""
     for field in attrs.fields(Guardrail):
         if field.name != "check":

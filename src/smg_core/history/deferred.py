@@ -37,7 +37,7 @@ class DeferredStore:
         self._open_backend = open_backend
         self._opening: asyncio.Task[Backend] | None = None
         self._backend: Backend | None = None
-        self._told: list[Callable[[Backend], object]] = []
+        self._listeners: list[Callable[[Backend], object]] = []
         self._closed = False
 
     @property
@@ -47,7 +47,7 @@ class DeferredStore:
 
     def when_open(self, tell: Callable[[Backend], object]) -> None:
         """Call `tell` with the store once it is open."""
-        self._told.append(tell)
+        self._listeners.append(tell)
 
     async def opened(self) -> Backend:
         """The store, opened if it is not yet. Raises StoreFailed."""
@@ -63,7 +63,7 @@ class DeferredStore:
             return await asyncio.shield(opening)
         except StoreFailed as error:  # one of its own for each that waits
             raise StoreFailed(
-                error.reason, error.detail or "", said=error.said, retry_after=error.retry_after
+                error.reason, error.detail or "", outside_text=error.outside_text, retry_after=error.retry_after
             ) from error
         except asyncio.CancelledError:
             if opening.cancelled() and not _is_cancelled():
@@ -78,7 +78,7 @@ class DeferredStore:
         finally:
             self._opening = None
         self._backend = backend
-        for tell in self._told:
+        for tell in self._listeners:
             tell(backend)
         return backend
 

@@ -33,8 +33,8 @@ from smg_core.http.inflating import inflated
 from smg_core.http.queries import check_query, query_fields
 from smg_core.http.scope import CERTIFICATE, DISCONNECT, DirectSend, Disconnect, Header, Receive, Scope, Send, direct_of
 from smg_core.lease import AdmittedKind, RequestLease
+from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import About
-from smg_core.middleware.said import SaidByModel
 from smg_core.observability.trace_context import settle, trace_id_of
 from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller, GenerationRequest
@@ -245,7 +245,7 @@ class Exchange:
         values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
         return presented(self.headers, self.scope["headers"], values)
 
-    async def told(self, error: SmgError) -> SmgError:
+    async def replaced_error(self, error: SmgError) -> SmgError:
         """The error that the client is told of instead of this one."""
         return error
 
@@ -258,7 +258,7 @@ class Exchange:
         SmgError."""
         return request
 
-    def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
+    def shows(self, choices: int) -> Callable[[int], AnswerWatchers] | None:
         """Who is shown what the model says, for each answer that makes the response together with others, of so many choices
         each; None for nobody."""
         return None

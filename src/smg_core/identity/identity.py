@@ -179,14 +179,14 @@ class Identity:
         asked: Sequence[Authenticator],
         any_scheme: bool,
     ) -> None:
-        auth, told = config.auth, config.observability
+        auth, observability = config.auth, config.observability
         self._knowing, self._asked, self._any_scheme = tuple(knowing), tuple(asked), any_scheme
         self._clock, self._permissions = clock, permissions
         self._most = auth.credential_characters
         self._attempts = Attempts(
             auth.failures, auth.failures_address, window=auth.failures_window_s, most=auth.failures_remembered
         )
-        self._repeats = Repeats(told.repeat_s, told.repeats)
+        self._repeats = Repeats(observability.repeat_s, observability.repeats)
         self._wanted: AuthConfig | None = None  # whose keys are to be read next
         self._adopting: asyncio.Task[None] | None = None
 
@@ -280,8 +280,8 @@ class Identity:
         self._attempts.failed(address, _beginning(credential) if credential is not None else "", now)
         again = self._repeats.note((network_of(address), error.message), now)
         if again is not None:
-            told = f", {again} more like it since the last time" if again else ""
-            log.warning("refused a credential from %s: %s%s", address[:_SHOWN] or "a peer", error.message, told)
+            repeats = f", {again} more like it since the last time" if again else ""
+            log.warning("refused a credential from %s: %s%s", address[:_SHOWN] or "a peer", error.message, repeats)
 
 
 def _beginning(credential: Credential) -> str:

@@ -286,7 +286,7 @@ class VirtualKeys:
             return None
         except StoreFailed as error:
             raise StoreFailed(
-                error.reason, f"virtual keys: {error.detail}", said=error.said, retry_after=1.0
+                error.reason, f"virtual keys: {error.detail}", outside_text=error.outside_text, retry_after=1.0
             ) from error
         return self._remember(key, version, began)
 

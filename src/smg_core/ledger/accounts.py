@@ -59,8 +59,8 @@ def amounts_of(usage: Usage | None, money: int | None, *, failed: bool) -> Amoun
     """The amounts of one request. Without `usage` it took nothing; `money` None: what it costs is not known."""
     if usage is None:
         return Amounts(1, int(failed))
-    told = usage.prompt_tokens > 0  # no prompt is without a token: an engine that says so says nothing
-    priced = (money is not None and told) or (failed and not usage.total_tokens)
+    reported = usage.prompt_tokens > 0  # no prompt is without a token: an engine that says so says nothing
+    priced = (money is not None and reported) or (failed and not usage.total_tokens)
     numbers = (
         usage.prompt_tokens,
         usage.cached_tokens,

@@ -100,4 +100,4 @@ async def _failures() -> AsyncIterator[None]:
     except TimeoutError as error:
         raise LedgerFailed("unreachable", "no answer in time (ledger.timeout_s)") from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerFailed("unreachable", str(error), said=str(error)) from error
+        raise LedgerFailed("unreachable", str(error), outside_text=str(error)) from error

@@ -96,7 +96,7 @@ class SqliteLedger:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except (OSError, sqlite3.Error, OverflowError) as error:
             full = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-            raise LedgerFailed("full" if full else "failed", str(error), said=str(error)) from error
+            raise LedgerFailed("full" if full else "failed", str(error), outside_text=str(error)) from error
 
     def _open(self, secret: str) -> str:
         prepare_file(self._path, self._seconds)

@@ -19,8 +19,10 @@ __all__ = ["LedgerFailed", "LedgerStore", "SumsBatch"]
 class LedgerFailed(StoreFailed):
     """The store of the accounts cannot be reached, has no room or fails. No request to a model hears of it."""
 
-    def __init__(self, reason: Literal["unreachable", "full", "failed"], detail: str, *, said: str = "") -> None:
-        super().__init__(reason, f"the ledger: {detail}", said=said)
+    def __init__(
+        self, reason: Literal["unreachable", "full", "failed"], detail: str, *, outside_text: str = ""
+    ) -> None:
+        super().__init__(reason, f"the ledger: {detail}", outside_text=outside_text)
         self.message = "The accounts are not available at the moment."
 
 

@@ -20,7 +20,7 @@ class LowBudgets:
     """The budgets of which this process has said, in the window of the calendar that they are in, that they are low."""
 
     def __init__(self) -> None:
-        self._said: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._announced: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     def look(self, claim: LimitClaim, state: Counter, at: Instant, share: float, tenant: str) -> bool:
         """Whether so large a share of a budget is spent now, and that was not said before; then it is."""
@@ -28,11 +28,11 @@ class LowBudgets:
         if full.limit - full.remaining < share * full.limit:
             return False
         key = (f"{claim.rule.identity}{claim.scope}", at.begins)
-        if key in self._said:
+        if key in self._announced:
             return False
-        self._said[key] = None
-        if len(self._said) > _MOST:
-            self._said.popitem(last=False)
+        self._announced[key] = None
+        if len(self._announced) > _MOST:
+            self._announced.popitem(last=False)
         spent = 100 * (full.limit - full.remaining) // full.limit
         _log.warning("%d %% of a budget is spent: %s (tenant %s)", spent, claim.rule.text, tenant or "none")
         return True

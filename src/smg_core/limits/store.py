@@ -270,10 +270,10 @@ class StoreCounters:
             for _ in self._sent:
                 self._rights.popleft()
             self._number += 1
-        told: list[int] | None = None
+        answer: list[int] | None = None
         try:
             async with asyncio.timeout(self._limit_s):
-                told = await self._called(asked)
+                answer = await self._called(asked)
         except _EXPECTED as error:
             self._note_loss(error)
             for each in asked:
@@ -282,12 +282,12 @@ class StoreCounters:
             return
         finally:
             for each in asked:
-                if not each.answer.done() and told is None:
+                if not each.answer.done() and answer is None:
                     each.answer.cancel()  # nobody works here any more
         if self._losses:
             _log.warning("limits.store answers again")
         self._losses, self._share, self._sent = 0, None, []
-        self._tell(asked, told)
+        self._tell(asked, answer)
 
     @property
     def _limit_s(self) -> float:
@@ -302,11 +302,11 @@ class StoreCounters:
         if self._losses >= _LOSSES or isinstance(error, OSError | client.ConnectionError):
             self._closed_until = self._clock.monotonic() + _PAUSE_S
 
-    def _tell(self, asked: Sequence[_Asked], told: Sequence[int]) -> None:
+    def _tell(self, asked: Sequence[_Asked], answer: Sequence[int]) -> None:
         place, seen = 2, self._seen
         for each in asked:
             size = 1 + 3 * len(each.claims)
-            counters, refusal = refusal_in(each.claims, told[place : place + size], each.at, self.terms.zone)
+            counters, refusal = refusal_in(each.claims, answer[place : place + size], each.at, self.terms.zone)
             place += size
             for claim, counter in zip(each.claims, counters, strict=True):
                 seen[claim.scope] = counter
@@ -334,13 +334,13 @@ class StoreCounters:
         sent = msgspec.msgpack.encode(
             [fixed, deadline, self._member, ttl, self._number if self._sent else 0, rights, claims]
         )
-        told: list[int] = msgspec.msgpack.decode(await self._command(list(keys), sent), type=list[int])
+        answer: list[int] = msgspec.msgpack.decode(await self._command(list(keys), sent), type=list[int])
         self.calls += 1
         if not fixed:
-            self._ahead_us = told[0] - int(self._clock.time() * 1_000_000)
-        if not told[1]:
+            self._ahead_us = answer[0] - int(self._clock.time() * 1_000_000)
+        if not answer[1]:
             raise TimeoutError("the call was read too late")
-        return told
+        return answer
 
     async def _command(self, keys: list[str], sent: bytes) -> bytes:
         try:
@@ -353,10 +353,10 @@ class StoreCounters:
 
     async def _sent_once(self, keys: list[str], sent: bytes) -> bytes:
         if self._function:
-            told: bytes = await self._redis.fcall(FUNCTION, len(keys), *keys, sent)
+            answer: bytes = await self._redis.fcall(FUNCTION, len(keys), *keys, sent)
         else:
-            told = await self._script(keys=keys, args=[sent])
-        return told
+            answer = await self._script(keys=keys, args=[sent])
+        return answer
 
     async def _prepare(self) -> None:
         """Load the function, and ask for the server's time."""

@@ -205,13 +205,13 @@ def put_right_parts(
 
 
 def refusal_in(
-    claims: Sequence[LimitClaim], told: Sequence[int], at: Instant, zone: str
+    claims: Sequence[LimitClaim], answer: Sequence[int], at: Instant, zone: str
 ) -> tuple[list[Counter], LimitRefusal | None]:
     """The counters that the function tells of one claim, and why it was refused, if it was."""
     counters: list[Counter] = []
     worst = None
     for place, claim in enumerate(claims):
-        first, second, wait = told[1 + place * 3 : 4 + place * 3]
+        first, second, wait = answer[1 + place * 3 : 4 + place * 3]
         counters.append(Counter(first, second))
         if wait == _WINDOW_ENDS:
             ending = window_of(claim.rule.window, zone, at.wall_s)[1]

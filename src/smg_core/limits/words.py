@@ -15,7 +15,7 @@ __all__ = ["HeaderFamily", "limit_headers", "refusal_text"]
 
 _Header = tuple[bytes, bytes]
 HeaderFamily = Literal["openai", "anthropic"]
-_Told = Iterable[tuple[LimitRule, Fullness]]
+_RuleStates = Iterable[tuple[LimitRule, Fullness]]
 
 _TOKENS = ("tokens", "input_tokens", "output_tokens")
 _NOUNS = {"requests": "requests", "tokens": "tokens", "input_tokens": "input tokens", "output_tokens": "output tokens"}
@@ -36,9 +36,9 @@ _DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, .
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000}
 
 
-def limit_headers(family: HeaderFamily, told: _Told, wall_s: float, *, standard: bool = False) -> list[_Header]:
+def limit_headers(family: HeaderFamily, states: _RuleStates, wall_s: float, *, standard: bool = False) -> list[_Header]:
     """The headers of an answer: of each dimension the rule with the smallest share left."""
-    shown = [each for each in told if each[0].private and each[0].window and each[0].unit != "money"]
+    shown = [each for each in states if each[0].private and each[0].window and each[0].unit != "money"]
     dimensions = _DIMENSIONS[family]
     binding: dict[str, tuple[float, Fullness]] = {}
     for rule, full in shown:

@@ -44,7 +44,7 @@ class LoopWatch:
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
         self._thread_id = threading.get_ident()
         self._seen = self._due = clock.monotonic()
-        self._told: float | None = None  # which silence was noted last
+        self._noted: float | None = None  # which silence was noted last
         self._lag = self._collecting_s = self._began = 0.0
         self._blocked = 0
         self._collections = [0, 0, 0]
@@ -103,14 +103,14 @@ class LoopWatch:
     def look(self) -> None:
         """Log where the loop's thread is, if its timer has not come for too long. Called by the watch's own thread."""
         now, seen = self._clock.monotonic(), self._seen
-        if now - seen < self._bound + self._tick_s or self._told == seen:
+        if now - seen < self._bound + self._tick_s or self._noted == seen:
             return
-        self._told = seen
+        self._noted = seen
         places = list(_places(sys._current_frames().get(self._thread_id)))
         again = self._repeats.note(tuple(places), now)
         if again is not None:
-            told = ("the event loop has been blocked for %.1f s (repeated %d times), at %s", now - seen, again)
-            log.warning(*told, " < ".join(places))
+            message = ("the event loop has been blocked for %.1f s (repeated %d times), at %s", now - seen, again)
+            log.warning(*message, " < ".join(places))
 
 
 def _places(frame: FrameType | None) -> "list[str]":

@@ -117,14 +117,14 @@ class MeshMember:
         for part in self.parts:
             part.stands(standing, now)
             part.tell(self.node, now)
-        said = self.node.replica.version > before or self.node.unheard
+        spoke = self.node.replica.version > before or self.node.unheard
         self._post(self.node.tick(now))
         self._hand_on(now)
         if not self._synced.is_set():
             if self.seen and all(self._knows(name) for name in self.seen):
                 self._synced.set()
             return True
-        return said
+        return spoke
 
     def _knows(self, name: str) -> bool:
         writer = self.node.replica.latest(name)

@@ -46,9 +46,9 @@ __all__ = [
 
 _PLACES_LAST_S, _PLACES_AGAIN_S = 30.0, 10.0
 """For how long a gateway's requests at once count without a word of it, and how often it says so."""
-_TOLD = 50
+_MOST_A_PERIOD = 50
 """Counters that are told of in one period, those that wait longest first; for the others the round lasts longer."""
-_CALM_S, _CALM_EACH_S, _CALM_TOLD = 5.0, 0.5, 250
+_CALM_S, _CALM_EACH_S, _MOST_CALM = 5.0, 0.5, 250
 """How long a counter of which little was taken waits until it is told of, how often such are looked for, and how many are told of
 then."""
 _CALM_PART = 8
@@ -109,7 +109,7 @@ class MeshCounters:
         self._scopes: dict[bytes, str] = {}
         self._foreign: dict[bytes, dict[tuple[Writer, int], int]] = {}
         self._rounds: dict[str, _Round] = {}
-        self._told: deque[tuple[int, str]] = deque()
+        self._queue: deque[tuple[int, str]] = deque()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._calm: OrderedDict[str, float] = OrderedDict()
         self._calm_at = float("-inf")
@@ -258,7 +258,7 @@ class MeshCounters:
         if standing != self._standing:
             self._standing = standing
             self._rounds.clear()
-            self._told.clear()
+            self._queue.clear()
 
     def tell(self, node: Node, now: float) -> None:
         """Say what was charged here, and begin a new round once all have heard of the last one."""
@@ -269,9 +269,9 @@ class MeshCounters:
             own = self._own.get(scope)
             if own is not None:
                 self._say(node, scope, own, now)
-        known = node.all_know if self._told else 0
-        while self._told and self._told[0][0] <= known:
-            version, scope = self._told.popleft()
+        known = node.all_know if self._queue else 0
+        while self._queue and self._queue[0][0] <= known:
+            version, scope = self._queue.popleft()
             found = self._rounds.get(scope)
             if found is not None and found.version == version:
                 del self._rounds[scope]
@@ -281,12 +281,12 @@ class MeshCounters:
 
     def _to_tell(self, now: float) -> list[str]:
         """The counters that are told of now: those that wait for it, and some of which little was taken a while ago."""
-        found = list(self._dirty)[:_TOLD]
+        found = list(self._dirty)[:_MOST_A_PERIOD]
         for scope in found:
             del self._dirty[scope]
         if now >= self._calm_at:
             self._calm_at = now + _CALM_EACH_S
-            calm = [scope for scope, since in islice(self._calm.items(), _CALM_TOLD) if now - since >= _CALM_S]
+            calm = [scope for scope, since in islice(self._calm.items(), _MOST_CALM) if now - since >= _CALM_S]
             for scope in calm:
                 del self._calm[scope]
             found += calm
@@ -310,7 +310,7 @@ class MeshCounters:
         found = self._rounds.get(scope)
         if found is not None and not found.version:
             found.version = node.replica.version
-            self._told.append((found.version, scope))
+            self._queue.append((found.version, scope))
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
         """Others have charged something."""

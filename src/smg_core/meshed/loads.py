@@ -35,7 +35,7 @@ def place_key(spec: WorkerSpec) -> bytes:
 
 
 @attrs.define(eq=False)
-class _Said:
+class _LastLoad:
     load: int = 0
     load_at: float = float("-inf")
     health: bytes = b""
@@ -53,7 +53,7 @@ class LoadsPart:
         self, workers: Callable[[], Iterable[Worker]], probe: Callable[[Worker], None], breakers: Breakers
     ) -> None:
         self._workers, self._probe, self._breakers = workers, probe, breakers
-        self._said: dict[bytes, _Said] = {}
+        self._last: dict[bytes, _LastLoad] = {}
         self._loads: dict[bytes, dict[Writer, int]] = {}
         self._down: dict[bytes, set[Writer]] = {}
         self._others = 0
@@ -67,22 +67,22 @@ class LoadsPart:
         for worker in self._workers():
             key = place_key(worker.spec)
             keys.add(key)
-            said = self._said.setdefault(key, _Said())
+            last = self._last.setdefault(key, _LastLoad())
             load = worker.in_flight
-            changed = load != said.load and (not load or abs(load - said.load) * 10 >= said.load)
-            if (changed and now - said.load_at >= _PACE_S) or (load and now - said.load_at >= _AGAIN_S):
-                said.load, said.load_at = load, now
+            changed = load != last.load and (not load or abs(load - last.load) * 10 >= last.load)
+            if (changed and now - last.load_at >= _PACE_S) or (load and now - last.load_at >= _AGAIN_S):
+                last.load, last.load_at = load, now
                 node.put(Space.LOAD, key, msgspec.msgpack.encode(load), _LASTS_S, now)
             health = _DOWN if worker.failing else _JOINING if worker.state == "joining" else _UP
-            if health != said.health or now - said.health_at >= _AGAIN_S:
-                said.health, said.health_at = health, now
+            if health != last.health or now - last.health_at >= _AGAIN_S:
+                last.health, last.health_at = health, now
                 node.put(Space.HEALTH, key, health, _LASTS_S, now)
             left = self._breakers.seconds_open(worker.name, now)
-            if bool(left) != said.is_open:
-                said.is_open = bool(left)
+            if bool(left) != last.is_open:
+                last.is_open = bool(left)
                 node.put(Space.BREAKER, key, b"o" if left else b"", max(1.0, left), now)
-        for key in [key for key in self._said if key not in keys]:
-            del self._said[key]
+        for key in [key for key in self._last if key not in keys]:
+            del self._last[key]
             for space in (Space.LOAD, Space.HEALTH, Space.BREAKER):
                 node.put(space, key, b"", _LASTS_S, now)
 
@@ -103,7 +103,7 @@ class LoadsPart:
             key = place_key(worker.spec)
             if key in keys:
                 doubted = len(self._down.get(key, ())) * 2 > self._others > 0
-                worker.told_of(sum(self._loads.get(key, {}).values()), doubted=doubted and not worker.failing)
+                worker.note_elsewhere(sum(self._loads.get(key, {}).values()), doubted=doubted and not worker.failing)
                 if key in worse and worker.state == "ready":
                     self._probe(worker)
                 if key in opened:

@@ -16,7 +16,7 @@ __all__ = ["RevokedPart"]
 _LASTS_S = 3600.0
 """A key is remembered for seconds; an hour is longer than any member is away and still remembered."""
 _MOST = 8192
-_TOLD = 200
+_MOST_A_PERIOD = 200
 """Keys that are told of in one period."""
 
 
@@ -46,7 +46,7 @@ class RevokedPart:
 
     def tell(self, node: Node, now: float) -> None:
         """Say which keys were revoked."""
-        for _ in range(min(len(self._dirty), _TOLD)):
+        for _ in range(min(len(self._dirty), _MOST_A_PERIOD)):
             id, _ = self._dirty.popitem(last=False)
             node.put(Space.REVOKED, id.encode(), b"1", _LASTS_S, now)
 

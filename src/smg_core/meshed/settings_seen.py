@@ -46,7 +46,7 @@ class SettingsPart:
         self._config = config
         self._of: Config | None = None
         self._own: dict[str, bytes] = {}
-        self._said_at = float("-inf")
+        self._spoke_at = float("-inf")
         self._others: dict[str, dict[str, bytes]] = {}
         self.differing: Mapping[str, tuple[str, ...]] = {}
 
@@ -56,31 +56,31 @@ class SettingsPart:
     def tell(self, node: Node, now: float) -> None:
         """Say what the settings are when they have changed, and from time to time."""
         config = self._config()
-        if config is self._of and now - self._said_at < _AGAIN_S:
+        if config is self._of and now - self._spoke_at < _AGAIN_S:
             return
         if config is not self._of:
             self._of, self._own = config, sections_of(config)
             self._compare()
-        self._said_at = now
+        self._spoke_at = now
         node.put(Space.SETTINGS, b"", msgspec.msgpack.encode(self._own), _LASTS_S, now)
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
         """Others have said what their settings are."""
         for change in changes:
             try:
-                said = _sections(change.value) if change.value else None
+                sections = _sections(change.value) if change.value else None
             except msgspec.MsgspecError:
                 continue
-            if said is None:
+            if sections is None:
                 self._others.pop(change.writer.name, None)
             else:
-                self._others[change.writer.name] = said
+                self._others[change.writer.name] = sections
         self._compare()
 
     def _compare(self) -> None:
         before, found = self.differing, {}
-        for name, said in self._others.items():
-            sections = tuple(each for each, value in self._own.items() if said.get(each, value) != value)
+        for name, theirs in self._others.items():
+            sections = tuple(each for each, value in self._own.items() if theirs.get(each, value) != value)
             if sections:
                 found[name] = sections
         self.differing = found

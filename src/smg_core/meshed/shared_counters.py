@@ -31,7 +31,7 @@ from smg_core.meshed.shared_rows import SharedRow, SharedRows
 
 __all__ = ["SharedMeshCounters", "SharedSpeaker"]
 
-_TOLD = 50
+_MOST_A_PERIOD = 50
 """Rows that are told of in one period, those that wait longest first."""
 _PLACES_AGAIN_S = 10.0
 _MOST_USED, _MOST_AHEAD_US = 1 << 50, 1 << 60
@@ -130,7 +130,7 @@ class SharedSpeaker:
     ) -> None:
         self._held, self._rows, self._zone, self._name, self._wall = held, rows, zone, name, wall
         self._foreign: dict[bytes, dict[tuple[Writer, int], int]] = {}
-        self._told: deque[tuple[int, int]] = deque()
+        self._queue: deque[tuple[int, int]] = deque()
         self._places: dict[bytes, None] = {}
         self._again_at = float("-inf")
         self._heard_some = False
@@ -144,7 +144,7 @@ class SharedSpeaker:
         if self.knows:
             with self._rows.lock:
                 if self._rows.standing(int(now * 1_000_000)) != standing:
-                    self._told.clear()
+                    self._queue.clear()
                 self._rows.stand(standing, int(now * 1_000_000))
 
     def tell(self, node: Node, now: float) -> None:
@@ -155,7 +155,7 @@ class SharedSpeaker:
         if not self.knows:
             return
         with self._rows.lock:
-            rows = self._rows.changed(_TOLD)
+            rows = self._rows.changed(_MOST_A_PERIOD)
             for row in rows:
                 if row.new:
                     self._count(row, now, begins=True)
@@ -164,20 +164,20 @@ class SharedSpeaker:
                 rows += self._places_again({row.place for row in rows})
         if rows:
             self._say_all(node, rows, now)
-        known = node.all_know if self._told else 0
-        if self._told and self._told[0][0] <= known:
+        known = node.all_know if self._queue else 0
+        if self._queue and self._queue[0][0] <= known:
             with self._rows.lock:
-                while self._told and self._told[0][0] <= known:
-                    version, place = self._told.popleft()
+                while self._queue and self._queue[0][0] <= known:
+                    version, place = self._queue.popleft()
                     self._rows.heard(place, version)
 
-    def _places_again(self, said: set[int]) -> list[SharedRow]:
+    def _places_again(self, places: set[int]) -> list[SharedRow]:
         found = []
         for scope in list(self._places):
             row = self._rows.find(scope)
             if row is None:
                 del self._places[scope]
-            elif row.place not in said:
+            elif row.place not in places:
                 found.append(row)
         return found
 
@@ -185,8 +185,8 @@ class SharedSpeaker:
         versions = [self._say(node, row, now) for row in rows]
         with self._rows.lock:
             for row, version in zip(rows, versions, strict=True):
-                self._rows.told(row, version)
-        self._told += ((v, row.place) for row, v in zip(rows, versions, strict=True) if row.taken and not row.version)
+                self._rows.mark_sent(row, version)
+        self._queue += ((v, row.place) for row, v in zip(rows, versions, strict=True) if row.taken and not row.version)
 
     def _say(self, node: Node, row: SharedRow, now: float) -> int:
         """Tell of one row; the version with which all know it."""

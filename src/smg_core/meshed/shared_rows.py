@@ -42,8 +42,8 @@ _NEARBY = 16  # rows that are looked at for one scope
     _OTHERS,
     _OTHERS_BEFORE,
     _OTHERS_NEXT,
-    _TOLD_UP,
-    _TOLD_DOWN,
+    _SENT_UP,
+    _SENT_DOWN,
 ) = range(22)
 _WIDTH = 22
 _SILENT_US = 5_000_000
@@ -152,7 +152,7 @@ class SharedRows:
             cells[place + _BEFORE], cells[place + _BEFORE_UP] = cells[place + _NUMBER], cells[place + _UP]
             cells[place + _BEFORE_DOWN] = cells[place + _DOWN]
             cells[place + _NUMBER], cells[place + _UP], cells[place + _DOWN] = number, 0, 0
-            cells[place + _TOLD_UP] = cells[place + _TOLD_DOWN] = 0
+            cells[place + _SENT_UP] = cells[place + _SENT_DOWN] = 0
         return place
 
     def known(self, place: int) -> bool:
@@ -253,11 +253,11 @@ class SharedRows:
         cells[place + _KNOWN], cells[place + _OTHERS_IN] = 1, number
         cells[place + _OTHERS], cells[place + _OTHERS_BEFORE], cells[place + _OTHERS_NEXT] = others
 
-    def told(self, row: SharedRow, version: int) -> None:
+    def mark_sent(self, row: SharedRow, version: int) -> None:
         """What a row was is told with this version: what was taken of it in this round too. Called under the lock."""
         cells, place = self._cells, row.place
         if cells[place + _NUMBER] == row.number:
-            cells[place + _TOLD_UP], cells[place + _TOLD_DOWN] = row.now.charged, row.now.refunded
+            cells[place + _SENT_UP], cells[place + _SENT_DOWN] = row.now.charged, row.now.refunded
         if row.taken and not row.version:
             cells[place + _VERSION] = version
 
@@ -271,9 +271,9 @@ class SharedRows:
         has not is told now. Called under the lock."""
         cells = self._cells
         for place in self._used():
-            cells[place + _UP] -= cells[place + _TOLD_UP]
-            cells[place + _DOWN] -= cells[place + _TOLD_DOWN]
-            cells[place + _TOLD_UP] = cells[place + _TOLD_DOWN] = 0
+            cells[place + _UP] -= cells[place + _SENT_UP]
+            cells[place + _DOWN] -= cells[place + _SENT_DOWN]
+            cells[place + _SENT_UP] = cells[place + _SENT_DOWN] = 0
             cells[place + _BEFORE], cells[place + _BEFORE_UP], cells[place + _BEFORE_DOWN] = -1, 0, 0
             cells[place + _VERSION] = 0
             self.wait(place)

@@ -40,8 +40,8 @@ class Siblings:
         self._channel, self._registry, self._leading, self._virtual_keys = channel, registry, leading, virtual_keys
         self.note_revoked: Callable[[str], None] = lambda id: None
         self.begun = asyncio.Event()
-        self._said: dict[str, tuple[int, bool]] | None = None
-        self._said_at = float("-inf")
+        self._announced: dict[str, tuple[int, bool]] | None = None
+        self._spoke_at = float("-inf")
         self._wake = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -68,7 +68,7 @@ class Siblings:
         loads = _loads(message.body)
         for worker in self._registry:
             elsewhere, doubted = loads.get(worker.name, (0, False))
-            worker.told_of(elsewhere, doubted=doubted and not worker.failing)
+            worker.note_elsewhere(elsewhere, doubted=doubted and not worker.failing)
 
     def _take_revoked(self, message: Notice) -> None:
         if self._virtual_keys is not None and not self._closed:
@@ -97,11 +97,11 @@ class Siblings:
 
     def tell(self, node: Node, now: float) -> None:
         """Look whether other gateways' requests and doubts have changed."""
-        if now - self._said_at >= _PACE_S:
-            self._said_at = now
+        if now - self._spoke_at >= _PACE_S:
+            self._spoke_at = now
             found = {worker.name: worker.elsewhere for worker in self._registry if worker.elsewhere != (0, False)}
-            if found != self._said:
-                self._said = found
+            if found != self._announced:
+                self._announced = found
                 self._wake.set()
 
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
@@ -112,8 +112,8 @@ class Siblings:
         try:
             while True:
                 self._wake.clear()
-                await self._publish(_LOADS, msgspec.msgpack.encode(self._said or {}), "of others")
+                await self._publish(_LOADS, msgspec.msgpack.encode(self._announced or {}), "of others")
                 await self._wake.wait()
         finally:
-            self._said = None
+            self._announced = None
             self.note_revoked = lambda id: None

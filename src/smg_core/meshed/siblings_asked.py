@@ -20,16 +20,16 @@ __all__ = ["SiblingsAsked"]
 
 _log = logging.getLogger("smg.mesh")
 
-_ASKED, _TOLD = "mesh asked", "mesh told"
+_ASKED, _ANSWERED = "mesh asked", "mesh told"
 """Kinds of messages between processes; both are events."""
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _SiblingAnswer(msgspec.Struct, frozen=True):
     question: str
     answer: dict[str, Any]
 
 
-_told = msgspec.msgpack.Decoder(_Told).decode
+_read_answer = msgspec.msgpack.Decoder(_SiblingAnswer).decode
 
 
 class SiblingsAsked:
@@ -43,7 +43,7 @@ class SiblingsAsked:
     def listen(self) -> None:
         """Answer other processes. Called once, in every process."""
         self._channel.subscribe(_ASKED, self._asked)
-        self._channel.subscribe(_TOLD, self._heard)
+        self._channel.subscribe(_ANSWERED, self._heard)
 
     def close(self) -> None:
         """Answer nobody any more."""
@@ -56,11 +56,11 @@ class SiblingsAsked:
         if mesh is not None:
             return mesh.seen
         question = self._ids("ask-")
-        told = self._waiting[question] = asyncio.get_running_loop().create_future()
+        answer = self._waiting[question] = asyncio.get_running_loop().create_future()
         try:
             await self._channel.publish(_ASKED, question.encode())
             async with asyncio.timeout(min(self._config.mesh.join_s, self._config.channel.publish_s)):
-                found: dict[str, Any] = await told
+                found: dict[str, Any] = await answer
                 return found
         except TimeoutError:
             return {"kind": self._config.mesh.kind}
@@ -70,19 +70,19 @@ class SiblingsAsked:
     def _asked(self, message: Notice) -> None:
         mesh = self._mesh()
         if mesh is not None:
-            answer = msgspec.msgpack.encode(_Told(message.body.decode(), mesh.seen))
+            answer = msgspec.msgpack.encode(_SiblingAnswer(message.body.decode(), mesh.seen))
             task = asyncio.get_running_loop().create_task(self._answer(answer), name="tell of the mesh")
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
     async def _answer(self, answer: bytes) -> None:
         try:
-            await self._channel.publish(_TOLD, answer)
+            await self._channel.publish(_ANSWERED, answer)
         except SmgError as error:
             _log.warning("another process was not told of the mesh: %s", error)
 
     def _heard(self, message: Notice) -> None:
-        told = _told(message.body)
-        waiting = self._waiting.get(told.question)
+        answer = _read_answer(message.body)
+        waiting = self._waiting.get(answer.question)
         if waiting is not None and not waiting.done():
-            waiting.set_result(told.answer)
+            waiting.set_result(answer.answer)

@@ -15,7 +15,7 @@ from smg_core.middleware.base import HookName, PluginSession
 from smg_core.middleware.entries import Link
 from smg_core.middleware.event_order import EventOrder
 
-__all__ = ["Active", "Identified", "SaidLink"]
+__all__ = ["Active", "AnswerWatcher", "Identified"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -71,7 +71,7 @@ class Active:
 
 
 @attrs.frozen
-class SaidLink:
+class AnswerWatcher:
     """A plugin of an exchange that looks at what the model says: at its `events`, or at its texts. `shown` is the order of the
     events that it was shown, `left` that of those that it has left."""
 

@@ -16,7 +16,7 @@ import attrs
 
 from smg_core.errors import InternalError, SmgError, UnsupportedMedia
 from smg_core.events import Event
-from smg_core.middleware.active import Active, Identified, SaidLink
+from smg_core.middleware.active import Active, AnswerWatcher, Identified
 from smg_core.middleware.asking import (
     begun_session,
     checked,
@@ -115,7 +115,7 @@ class PluginChain:
         self._active: list[Active] = []
         self._model: str | None = None  # that the body names, None before it was read
         self._wire: list[Active] = []
-        self._said: list[Active] = []
+        self._watching: list[Active] = []
 
     # --------------------------------------------------------------------------------------------------------- requests
 
@@ -132,8 +132,8 @@ class PluginChain:
             active = self._begin(at, link)
             if active is None:
                 continue
-            head, said = await self._request_head(active, head)
-            identified = said if said is not None else identified
+            head, verdict = await self._request_head(active, head)
+            identified = verdict if verdict is not None else identified
         return head, identified
 
     def join(self, about: About) -> None:
@@ -244,7 +244,7 @@ class PluginChain:
         active = Active(at, link, session, link.middleware.hooks, turn)
         insort(self._active, active, key=lambda each: each.at)
         if "piece" in active.hooks:
-            for_mode = self._wire if link.middleware.pieces == "wire" else self._said
+            for_mode = self._wire if link.middleware.pieces == "wire" else self._watching
             insort(for_mode, active, key=lambda each: -each.at)
         return active
 
@@ -294,29 +294,29 @@ class PluginChain:
         return bool(self._wire) or self.wants("response")
 
     @property
-    def sees_said(self) -> bool:
+    def watches_answers(self) -> bool:
         """Whether a plugin sees what the model says."""
-        return bool(self._said) or self.wants("event")
+        return bool(self._watching) or self.wants("event")
 
-    def said(self) -> list[SaidLink]:
+    def watchers(self) -> list[AnswerWatcher]:
         """The plugins that see what the model says, in the order in which an answer meets them; made anew for each answer."""
-        links: list[SaidLink] = []
+        links: list[AnswerWatcher] = []
         for active in reversed(self._active):
             if "event" in active.hooks:
-                links.append(SaidLink(active, events=True))
-            if active in self._said:
-                links.append(SaidLink(active, events=False))
+                links.append(AnswerWatcher(active, events=True))
+            if active in self._watching:
+                links.append(AnswerWatcher(active, events=False))
         return links
 
-    def said_piece(self, link: SaidLink, piece: AnswerPiece) -> str | Awaitable[str]:
+    def watched_piece(self, link: AnswerWatcher, piece: AnswerPiece) -> str | Awaitable[str]:
         """The text of a piece as one plugin leaves it; to be awaited if it waits."""
         return self._piece((link.active,), 0, piece)
 
-    def turn_of(self, link: SaidLink) -> Awaitable[str] | None:
+    def turn_of(self, link: AnswerWatcher) -> Awaitable[str] | None:
         """What to wait for before a plugin is shown an event, None for nothing."""
         return link.active.passed() if link.active.is_in_call else None
 
-    def event(self, link: SaidLink, event: Event) -> Sequence[Event]:
+    def event(self, link: AnswerWatcher, event: Event) -> Sequence[Event]:
         """The events that one plugin puts in the place of an event. One that fails where what it has left cannot be gone on with
         ends the answer, also if it is "open"."""
         active = link.active
@@ -408,8 +408,8 @@ class PluginChain:
                 continue
             head = await self._response_head(active, head)
             if active in self._wire:
-                said = self._piece((active,), 0, AnswerPiece(text, "wire", last=True))
-                text = said if isinstance(said, str) else await said
+                changed = self._piece((active,), 0, AnswerPiece(text, "wire", last=True))
+                text = changed if isinstance(changed, str) else await changed
         return head, text
 
     async def _response(self, active: Active, head: ResponseHead, text: str) -> tuple[ResponseHead, str]:
@@ -443,7 +443,7 @@ class PluginChain:
 
     def piece(self, piece: AnswerPiece) -> str | Awaitable[str]:
         """The text of a piece as the plugins leave it, "" where it is held back; to be awaited if a plugin waits."""
-        return self._piece(self._wire if piece.kind == "wire" else self._said, 0, piece)
+        return self._piece(self._wire if piece.kind == "wire" else self._watching, 0, piece)
 
     def _piece(self, asked: Sequence[Active], at: int, piece: AnswerPiece) -> str | Awaitable[str]:
         text = piece.text
@@ -499,18 +499,18 @@ class PluginChain:
 
     async def end(self, end: End) -> str:
         """What plugins send behind the last piece of an event stream. What fails here is reported, and refuses nothing more."""
-        told: list[str] = []
+        names: list[str] = []
         for active in reversed(self._active):
             if active.failed or "end" not in active.hooks:
                 continue
             try:
-                told.append(
+                names.append(
                     checked(bounded_text, await active.asked(active.session.on_end, end), self._config.piece_bytes)
                 )
             except (MiddlewareFault, SmgError) as error:
                 active.failed = True
                 self._report(Happened(active.link.entry.name, "end", "failed", fault_words(error)))
-        return "".join(told)
+        return "".join(names)
 
     def lift_refusals(self) -> None:
         """From now on plugins are shown an error that the client gets in place of the answer: those that have refused the answer

@@ -306,7 +306,7 @@ def _named_folder(info: ModelInfo, error: SmgError | None) -> TokenizerSource:
     raise InternalError(
         "The engine sends no tokenizer; name a folder with tokenizer.path.",
         detail=error.whole if error else None,
-        said=error.said if error else "",
+        outside_text=error.outside_text if error else "",
     ) from error
 
 

@@ -98,8 +98,8 @@ class GatewayMedia:
             video=_object(folder / "video_preprocessor_config.json"),
         )
         try:
-            if (told := processor_kwargs(self._config).get(name)) is not None:
-                files = files.with_kwargs(told)
+            if (arguments := processor_kwargs(self._config).get(name)) is not None:
+                files = files.with_kwargs(arguments)
             preparers = {pixels: self._preparer(files, tokenizer, pixels) for pixels in self._ways()}
         except (UnsupportedModel, MediaError) as error:
             log.warning("model %s: text only: %s", name, error)
@@ -188,7 +188,7 @@ def _features(seen: SharedItems | None, nbytes: int, processes: int) -> FeatureC
 
 def _for_the_client(error: Exception) -> str:
     """Why a model takes no media, without what the log says besides: which other families there are."""
-    return error.told if isinstance(error, UnknownFamily) else str(error)
+    return error.reason if isinstance(error, UnknownFamily) else str(error)
 
 
 def decoder_threads(cores: int, processes: int) -> int:

@@ -62,8 +62,8 @@ async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPo
 
 def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
     """Raise WorkerGone for an engine that cannot be what the operator says, by its dialect or by its own account."""
-    said = role_of(facts.kv)
-    if "encode" in (role, said) and not can_encode(facts.dialect):
+    its_role = role_of(facts.kv)
+    if "encode" in (role, its_role) and not can_encode(facts.dialect):
         raise WorkerGone(
             "The engine cannot encode media for others.",
             detail=f"no encode worker can speak the dialect {facts.dialect}",
@@ -72,9 +72,11 @@ def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
         raise WorkerGone(
             "The engine cannot share its cache.", detail=f"no {role} worker can speak the dialect {facts.dialect}"
         )
-    if role is not None and said is not None and role != said:
+    if role is not None and its_role is not None and role != its_role:
         its = facts.kv.role
-        raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({its}), not {role}", said=its)
+        raise WorkerGone(
+            "The engine has another role.", detail=f"it is a {its_role} engine ({its}), not {role}", outside_text=its
+        )
 
 
 def refuse_adapters(worker: Worker, facts: EngineFacts) -> None:
@@ -175,7 +177,7 @@ class Onboarding:
         self._refuse_taken(worker, names, info, facts)
         if dropped := frozenset(worker.models) - frozenset(names):
             self._policies.worker_left(worker.name, dropped)
-        worker.said, worker.kv = facts, facts.kv
+        worker.stated_facts, worker.kv = facts, facts.kv
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
 
@@ -232,7 +234,7 @@ class Onboarding:
             self._publish(names, made)
         elif dropped:
             self._policies.worker_left(worker.name, dropped)
-        worker.said, worker.kv = facts, facts.kv  # before the facts, which are one object for all equal ones
+        worker.stated_facts, worker.kv = facts, facts.kv  # before the facts, which are one object for all equal ones
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
         if made is not None:

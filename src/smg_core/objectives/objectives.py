@@ -103,7 +103,7 @@ class _Part:
 
 class TimedCall:
     """A call that was sent to a worker, of which is learned when its tokens come: of the `reader` until the first, then of the
-    `answerer`, which may be the same. `told` is what its client is told of it."""
+    `answerer`, which may be the same. `objective_words` is what its client is told of it."""
 
     __slots__ = ("_answerer", "_at", "_latencies", "_model", "_objectives", "_reader", "objective", "told")
 
@@ -116,11 +116,11 @@ class TimedCall:
         answerer: _Part,
         at: float,
         objective: Objective | None,
-        told: str,
+        cache_source: str,
     ) -> None:
         self._objectives, self._latencies, self._model = objectives, latencies, model
         self._reader, self._answerer, self._at = reader, answerer, at
-        self.objective, self.told = objective, told
+        self.objective, self.objective_words = objective, cache_source
 
     def note(self, moment: Moment) -> None:
         """Learn from a moment of the request."""
@@ -207,12 +207,12 @@ class Objectives:
         objective, latencies = objective_of(headers), self._of(model, "regular" if reader is None else "prefill")
         answers = _Part(worker.name, state_of(worker, reads if reader is None else 0))
         reading = answers if reader is None else _Part(reader.name, state_of(reader, reads))
-        told = ""
+        cache_source = ""
         if self.on_missed == "say" and objective is not None and latencies.known:
             missed = _missed_first(objective, latencies, reading.worker, reading.state, passed)
             missed = max(missed, _missed_each(objective, latencies, answers.worker, answers.state))
-            told = "met" if missed <= 1.0 else "late"
-        return TimedCall(self, latencies, model, reading, answers, at, objective, told)
+            cache_source = "met" if missed <= 1.0 else "late"
+        return TimedCall(self, latencies, model, reading, answers, at, objective, cache_source)
 
     def due(
         self, headers: Mapping[str, str], model: str, workers: Iterable[PredictedWorker], prompt: int, now: float

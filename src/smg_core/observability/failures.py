@@ -42,11 +42,11 @@ class FailureLog:
         if isinstance(moment, AttemptEnded):
             if moment.outcome not in NOT_FAILED:
                 self._write(moment, moment.worker)
-        elif isinstance(moment, RequestFinished) and moment.detail and not moment.told and _is_ours(moment.status):
+        elif isinstance(moment, RequestFinished) and moment.detail and not moment.reported and _is_ours(moment.status):
             self._write(moment, "")
 
     def _write(self, failed: AttemptEnded | RequestFinished, worker: str) -> None:
-        detail = (failed.detail if self._words else in_log(failed.detail, failed.said))[:LONGEST_DETAIL]
+        detail = (failed.detail if self._words else in_log(failed.detail, failed.outside_text))[:LONGEST_DETAIL]
         again = self._repeats.note((worker, failed.outcome, detail), self._clock.monotonic())
         if again is None:
             return

@@ -36,6 +36,6 @@ class FaultLog:
         again = self._repeats.note((work, type(error).__name__, place), self._clock.monotonic())
         if again is None:
             return
-        told = f", {again} more like it since the last time" if again else ""
+        repeats = f", {again} more like it since the last time" if again else ""
         shown = error if self._words else without_words(error)
-        self._log.error("%s failed%s%s", work, f", {which}" if which else "", told, exc_info=shown)
+        self._log.error("%s failed%s%s", work, f", {which}" if which else "", repeats, exc_info=shown)

@@ -28,7 +28,7 @@ class LineWriter:
         # Held while a line is handed over. A line that is written while one is handed over, by a destructor, comes in between.
         self._handing = threading.RLock()
         self._given = self._dropped = 0  # bytes and lines; written by who calls `write` alone
-        self._taken = self._told = 0  # the same; written by the thread alone
+        self._taken = self._logged = 0  # the same; written by the thread alone
         self._some, self._hurry, self._closing = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
@@ -75,7 +75,7 @@ class LineWriter:
             piece.append(line)
             size += len(line)
             self._taken += len(line)
-        dropped, self._told = self._dropped - self._told, self._dropped
+        dropped, self._logged = self._dropped - self._logged, self._dropped
         if dropped:
             piece.append(self._as_logged(f"{dropped} lines of the log were dropped: nobody took them"))
         self._write_piece(b"".join(piece))

@@ -54,7 +54,7 @@ class _Formatter(logging.Formatter):
         shown = without_words(error)
         return super().formatException((type(shown), shown, frames))
 
-    def told(self, record: logging.LogRecord) -> str:
+    def message_of(self, record: logging.LogRecord) -> str:
         """The message of a record. What asyncio says of an exception has lines with the exception's text."""
         message = _in_whole(record) if self._words else record.getMessage()
         return message.partition("\n")[0] if record.name == "asyncio" and not self._words else message
@@ -73,7 +73,7 @@ class _TextFormatter(_Formatter):
     """One line for each record, and the traceback of an exception below it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
-        record.message = plain(self.told(record))
+        record.message = plain(self.message_of(record))
         return super().formatMessage(record)
 
 
@@ -89,7 +89,7 @@ class _JsonFormatter(_Formatter):
         }
         fields = getattr(record, "fields", None)
         if fields is None:
-            line["message"] = self.told(record)
+            line["message"] = self.message_of(record)
         else:
             line |= fields
         if record.exc_info:

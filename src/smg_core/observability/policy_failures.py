@@ -40,11 +40,13 @@ class PolicyFailures:
         again = self._repeats.note((policy, call, kind, where), self._clock.monotonic())
         if again is None:
             return
-        told = f"{kind} at {where[0]}:{where[1]}"
+        where_failed = f"{kind} at {where[0]}:{where[1]}"
         if self._words:
-            told = f"{told}: {words_of_fault(error)}"
+            where_failed = f"{where_failed}: {words_of_fault(error)}"
         if again:
-            log.error("the policy %s still fails in %s: %s, %d more since the last time", policy, call, told, again)
+            log.error(
+                "the policy %s still fails in %s: %s, %d more since the last time", policy, call, where_failed, again
+            )
         else:
             lines = "".join(traceback.format_list(frames)).rstrip()
-            log.error("the policy %s has failed in %s: %s\n%s", policy, call, told, lines)
+            log.error("the policy %s has failed in %s: %s\n%s", policy, call, where_failed, lines)

@@ -21,9 +21,9 @@ class Repeats:
         """None when `what` was logged within the window and is only counted. Else it must be logged now: the number of
         repetitions since it was last logged."""
         seen = self._seen.get(what)
-        told, again = seen or (now, 0)
-        if seen is not None and now - told < self._window:
-            self._seen[what] = told, again + 1
+        logged_at, again = seen or (now, 0)
+        if seen is not None and now - logged_at < self._window:
+            self._seen[what] = logged_at, again + 1
             return None
         self._seen[what] = now, 0
         self._seen.move_to_end(what)

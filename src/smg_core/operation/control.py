@@ -106,16 +106,16 @@ class Control:
         """Take requests again."""
         await self._publish(TAKING, {"held": False})
 
-    def _apply_taking(self, told: Mapping[str, bool]) -> None:
-        self.services.admission.held = told["held"]
+    def _apply_taking(self, taking: Mapping[str, bool]) -> None:
+        self.services.admission.held = taking["held"]
         # Whoever asked counts the requests of all as soon as every process has been here.
         self._processes.say_in_flight(self.services.in_flight)
 
     @property
     def in_flight(self) -> int:
         """Requests under way in all processes."""
-        told = sum(each.in_flight for each in self._processes.read())
-        return self.services.in_flight + told - self._processes.mine.in_flight
+        in_flight = sum(each.in_flight for each in self._processes.read())
+        return self.services.in_flight + in_flight - self._processes.mine.in_flight
 
     # --------------------------------------------------------------------------------------------------------------- log
 
@@ -124,11 +124,11 @@ class Control:
         until = None if duration_s is None else self.services.clock.time() + duration_s
         await self._publish(LEVEL, {"level": level, "until": until, "over": self.log_level.configured})
 
-    def _apply_level(self, told: Mapping[str, Any]) -> None:
+    def _apply_level(self, change: Mapping[str, Any]) -> None:
         """Take a level that was set, unless it was set for good over another level than the settings have now: then they were
         edited since, and a process that starts with them has that level."""
-        if told["until"] is not None or told["over"] == self.log_level.configured:
-            self.log_level.set(told["level"], told["until"])
+        if change["until"] is not None or change["over"] == self.log_level.configured:
+            self.log_level.set(change["level"], change["until"])
 
     # ---------------------------------------------------------------------------------------------------------- settings
 
@@ -205,8 +205,10 @@ class Control:
                 return {}
         if self._resolved is None:
             return {}
-        used, told = self.services.live.config, self._resolved
-        return {path: source for path, source in told.sources.items() if used.get(path) == told.config.get(path)}
+        used, resolved = self.services.live.config, self._resolved
+        return {
+            path: source for path, source in resolved.sources.items() if used.get(path) == resolved.config.get(path)
+        }
 
     def _apply_values(self, values: Mapping[str, Any]) -> None:
         config = with_values(self.services.live.config, {path: value for path, value in values.items() if path in LIVE})

@@ -20,7 +20,7 @@ __all__ = ["Decided"]
 
 log = logging.getLogger("smg.routing")
 
-ASKED, TOLD = "decisions_asked", "decisions_told"
+DECISIONS_ASKED, DECISIONS_FOUND = "decisions_asked", "decisions_told"
 """Kinds of messages; both are events."""
 
 
@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True):
     request_id: str
 
 
-class Told(msgspec.Struct, frozen=True):
+class DecisionsFound(msgspec.Struct, frozen=True):
     """What one process has of what was asked. `left_out`: it has some, which are too large for a message."""
 
     question: str
@@ -40,7 +40,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 _ASKED = msgspec.msgpack.Decoder(Asked)
-_TOLD = msgspec.msgpack.Decoder(Told)
+_FOUND = msgspec.msgpack.Decoder(DecisionsFound)
 
 
 class _Question:
@@ -48,12 +48,12 @@ class _Question:
 
     def __init__(self, others: int) -> None:
         self.left = others
-        self.found: asyncio.Future[Told | None] = asyncio.get_running_loop().create_future()
+        self.found: asyncio.Future[DecisionsFound | None] = asyncio.get_running_loop().create_future()
 
-    def take(self, told: Told) -> None:
+    def take(self, answer: DecisionsFound) -> None:
         self.left -= 1
-        if not self.found.done() and (told.decisions or told.left_out or not self.left):
-            self.found.set_result(told)
+        if not self.found.done() and (answer.decisions or answer.left_out or not self.left):
+            self.found.set_result(answer)
 
     def give_up(self) -> None:
         if not self.found.done():
@@ -82,8 +82,8 @@ class Decided:
         self._wait_s = wait_s
         self._questions: dict[str, _Question] = {}
         self._answering: set[asyncio.Task[None]] = set()
-        channel.subscribe(ASKED, self._asked)
-        channel.subscribe(TOLD, self._told)
+        channel.subscribe(DECISIONS_ASKED, self._asked)
+        channel.subscribe(DECISIONS_FOUND, self._take_found)
 
     async def of(self, request_id: str) -> list[RoutingDecision]:
         """The decisions for one request that any process still keeps, in order; none if there are none. Raises NotFound where
@@ -96,16 +96,16 @@ class Decided:
         question = self._questions[name] = _Question(others)
         timer = self._call_later(self._wait_s, question.give_up)
         try:
-            await self._channel.publish(ASKED, msgspec.msgpack.encode(Asked(name, request_id)))
-            told = await question.found
+            await self._channel.publish(DECISIONS_ASKED, msgspec.msgpack.encode(Asked(name, request_id)))
+            answer = await question.found
         finally:
             timer.cancel()
             del self._questions[name]
-        if told is not None and told.left_out:
+        if answer is not None and answer.left_out:
             raise NotFound(
                 "The decisions for this request are larger than processes tell each other (channel.message_bytes)."
             )
-        return [] if told is None else told.decisions
+        return [] if answer is None else answer.decisions
 
     def _asked(self, message: Notice) -> None:
         asked = _ASKED.decode(message.body)
@@ -116,17 +116,19 @@ class Decided:
 
     async def _answer(self, asked: Asked) -> None:
         """Say what this process has. Whoever asked waits no longer than `wait_s` for it."""
-        told = Told(asked.question, self._decisions.of(asked.request_id))
+        answer = DecisionsFound(asked.question, self._decisions.of(asked.request_id))
         try:
             try:
-                await self._channel.publish(TOLD, msgspec.msgpack.encode(told))
+                await self._channel.publish(DECISIONS_FOUND, msgspec.msgpack.encode(answer))
             except PayloadTooLarge:
-                await self._channel.publish(TOLD, msgspec.msgpack.encode(Told(asked.question, [], left_out=True)))
+                await self._channel.publish(
+                    DECISIONS_FOUND, msgspec.msgpack.encode(DecisionsFound(asked.question, [], left_out=True))
+                )
         except SmgError as error:
             log.warning("decisions that another process wants cannot be told: %s", error)
 
-    def _told(self, message: Notice) -> None:
-        told = _TOLD.decode(message.body)
-        question = self._questions.get(told.question)
+    def _take_found(self, message: Notice) -> None:
+        answer = _FOUND.decode(message.body)
+        question = self._questions.get(answer.question)
         if question is not None:
-            question.take(told)
+            question.take(answer)

@@ -172,8 +172,8 @@ class SharedBoard:
     def states(self, row: int) -> dict[str, int]:
         """To how many of the processes that have claimed a row its worker is in which state."""
         start = self._claims + row * self._processes
-        told = Counter(self._cells[start : start + self._processes])
-        return {state: told[number] for number, state in enumerate(STATES, 1) if told[number]}
+        counts = Counter(self._cells[start : start + self._processes])
+        return {state: counts[number] for number, state in enumerate(STATES, 1) if counts[number]}
 
     def clear(self) -> None:
         """Forget this column: its process is gone, and its requests and claims with it."""

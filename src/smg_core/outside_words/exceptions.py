@@ -10,15 +10,15 @@ _LONGEST = 1000
 
 
 class FaultWords(str):  # noqa: SLOT000  # one more field, which a str can have in its __dict__ alone
-    """A failure in words that anybody may read: its class and its place. `said` is what the exception itself says."""
+    """A failure in words that anybody may read: its class and its place. `outside_text` is what the exception itself says."""
 
-    said: str = ""
+    outside_text: str = ""
 
     @classmethod
     def of(cls, words: str, error: BaseException) -> "FaultWords":
         """`words` about `error`."""
         made = cls(words)
-        made.said = words_of_fault(error)
+        made.outside_text = words_of_fault(error)
         return made
 
 

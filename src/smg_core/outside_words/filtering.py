@@ -43,12 +43,12 @@ class Outside:
         return known_words(self.whole)
 
 
-def in_log(text: str, said: str) -> str:
-    """`text`, a sentence of ours, where its part `said` came from outside: of that there are only known words."""
-    if not said:
+def in_log(text: str, outside_text: str) -> str:
+    """`text`, a sentence of ours, where its part `outside_text` came from outside: of that there are only known words."""
+    if not outside_text:
         return text
-    before, found, after = text.rpartition(said)
-    return f"{before}{known_words(said)}{after}" if found else known_words(text)
+    before, found, after = text.rpartition(outside_text)
+    return f"{before}{known_words(outside_text)}{after}" if found else known_words(text)
 
 
 def known_words(text: str) -> str:

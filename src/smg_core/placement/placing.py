@@ -68,15 +68,18 @@ class Wishes(Struct, frozen=True):
         labels = _text(self.required)
         labels = labels if len(labels) <= SHOWN else labels[: SHOWN - 3] + "..."
         where = f"with {labels}" if labels else "that is not reserved for others"
-        said = labels if self.given else ""
+        given = labels if self.given else ""
         if near:
             return NoWorker(
-                f"No worker for the model '{model}' {where} is ready.", code=CODE, said=said, retry_after=retry_after
+                f"No worker for the model '{model}' {where} is ready.",
+                code=CODE,
+                outside_text=given,
+                retry_after=retry_after,
             )
         return NoWorker(
             f"This request has to be placed on a worker {where}, and the model '{model}' has none.",
             code=CODE,
-            said=said,
+            outside_text=given,
             should_retry=False,
         )
 
@@ -150,24 +153,24 @@ class Placing:
     def favoured(self, wishes: Wishes, workers: tuple[W, ...]) -> tuple[tuple[W, ...], str]:
         """Those of `workers` among which a policy is to choose, and in words why. For each preference in turn those that have its
         labels, while one of them has fewer requests than the least loaded other one and the spill together."""
-        said = [*wishes.lines]
+        lines = [*wishes.lines]
         if wishes.reserved:
-            said.append("not on workers that are reserved for others")
+            lines.append("not on workers that are reserved for others")
         for terms, rule in wishes.preferred:
             fits = [_all_fit(terms, dict(each.spec.labels)) for each in workers]
             inside = tuple([each for each, fit in zip(workers, fits, strict=True) if fit])
             outside = [each for each, fit in zip(workers, fits, strict=True) if not fit]
             if not inside or not outside:
-                said.append(f"{rule.line}: {len(inside)} of {len(workers)} are so")
+                lines.append(f"{rule.line}: {len(inside)} of {len(workers)} are so")
             elif _least(inside) < _least(outside) + rule.spill:
-                said.append(f"{rule.line}: one of the {len(inside)} of {len(workers)} that are so")
+                lines.append(f"{rule.line}: one of the {len(inside)} of {len(workers)} that are so")
                 workers = inside
             else:
-                said.append(
+                lines.append(
                     f"{rule.line}: any of {len(workers)}, since the {len(inside)} that are so have too many requests"
                 )
-        said += [rule.line for _, rule in wishes.weighed]
-        return workers, "; ".join(said)
+        lines += [rule.line for _, rule in wishes.weighed]
+        return workers, "; ".join(lines)
 
 
 def near(wishes: Wishes, workers: Iterable[Worker], role: WorkerRole) -> int:

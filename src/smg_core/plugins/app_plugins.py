@@ -18,16 +18,16 @@ __all__ = ["Plugging", "StepOfExchange"]
 
 StepOfExchange = Callable[[Exchange], Awaitable[str | None]]
 """What is left to do of an exchange; returns the outcome, None for a good one. Raises SmgError."""
-_Told = Callable[[Exchange, StepOfExchange], Awaitable[str]]
+_Report = Callable[[Exchange, StepOfExchange], Awaitable[str]]
 
 
 class Plugging:
     """The plugins of one app. `told` takes a step and tells the client of its errors, `refuse` tells one error, `headers` are
     those of every answer."""
 
-    def __init__(self, plugins: Plugins, told: _Told, refuse: Refuse, headers: OwnHeaders) -> None:
+    def __init__(self, plugins: Plugins, report: _Report, refuse: Refuse, headers: OwnHeaders) -> None:
         self._plugins = plugins
-        self._told, self._refuse, self._headers = told, refuse, headers
+        self._report, self._refuse, self._headers = report, refuse, headers
 
     @property
     def any(self) -> bool:
@@ -71,7 +71,7 @@ class Plugging:
         wrapped = Wrapped(
             exchange,
             links,
-            lambda: self._told(exchange, step),
+            lambda: self._report(exchange, step),
             report=self._plugins.report,
             refuse=self._refuse,
             headers=self._headers,

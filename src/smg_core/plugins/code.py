@@ -22,8 +22,8 @@ from smg_core.settings import ConfigError
 from smg_core.wire.request_bounds import check_bounds
 
 if TYPE_CHECKING:
+    from smg_core.wasm.guest_report import GuestReport
     from smg_core.wasm.loading import WasmPlugins
-    from smg_core.wasm.told import GuestSaid
 
 __all__ = ["NotLoaded", "PluginCode", "dispose", "is_refusing", "rules_of"]
 
@@ -71,7 +71,7 @@ class PluginCode:
     """Loads the code of plugins; `hear` is called with what components log and count. `given` has code that the program gave, by
     the name and source of its entry."""
 
-    def __init__(self, config: MiddlewareConfig, hear: "Callable[[str, GuestSaid], None]") -> None:
+    def __init__(self, config: MiddlewareConfig, hear: "Callable[[str, GuestReport], None]") -> None:
         self._config, self._hear = config, hear
         self._wasm: WasmPlugins | None = None
         self.given: Mapping[tuple[str, str], object] = {}

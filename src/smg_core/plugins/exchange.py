@@ -25,9 +25,9 @@ from smg_core.http.scope import Header, Receive, Scope, Send
 from smg_core.http.stream_errors import error_event
 from smg_core.http.websocket import WebSocket
 from smg_core.middleware.active import Identified
+from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
 from smg_core.middleware.chain import Apart, PluginChain, When
-from smg_core.middleware.said import SaidByModel
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller, GenerationRequest
 
@@ -197,12 +197,12 @@ class PluggedExchange(Exchange):
             self._chain.leave_model_open()
         return request
 
-    def shows(self, choices: int) -> Callable[[int], SaidByModel] | None:
+    def shows(self, choices: int) -> Callable[[int], AnswerWatchers] | None:
         chain = self._chain
-        if chain is None or not chain.sees_said:
+        if chain is None or not chain.watches_answers:
             return None
         turn = asyncio.Lock()
-        return lambda place: SaidByModel(chain, place * choices, turn)
+        return lambda place: AnswerWatchers(chain, place * choices, turn)
 
     # ---------------------------------------------------------------------------------------------------------- answers
 
@@ -262,7 +262,7 @@ class PluggedExchange(Exchange):
         await super().write(error_event(self, error), True)
 
     @property
-    def told_at_its_end(self) -> bool:
+    def ended_with_error(self) -> bool:
         """Whether a stream that had begun has been ended with an error, of which the client need not be told again."""
         return self._over
 
@@ -345,7 +345,7 @@ class PluggedExchange(Exchange):
         names = {name.lower() for name, _ in ids}
         return [*(each for each in _encoded(head.headers) if each[0] not in names), *ids]
 
-    async def told(self, error: SmgError) -> SmgError:
+    async def replaced_error(self, error: SmgError) -> SmgError:
         """The error that the client is told instead of one."""
         if self._chain is None:
             return error
@@ -386,15 +386,15 @@ async def permit_plugged(
             await identified(exchange, needed)
         return
     exchange.plug(plugins)
-    said = await exchange.meet("before_identity")
-    if said.tenant is None:
+    verdict = await exchange.meet("before_identity")
+    if verdict.tenant is None:
         await identified(exchange, needed)
     else:
-        if said.tenant == KEYS_OWNER:
+        if verdict.tenant == KEYS_OWNER:
             raise PermissionDenied("This tenant cannot be anybody's.")
         grants = plugins.roles.grants([USER])
         check_permission(grants, needed, exchange.headers)
-        exchange.caller = Caller(said.tenant, said.principal or "", grants)
+        exchange.caller = Caller(verdict.tenant, verdict.principal or "", grants)
     await exchange.meet("after_identity")
 
 

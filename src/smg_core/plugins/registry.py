@@ -33,7 +33,7 @@ from smg_core.request import Caller
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
-    from smg_core.wasm.told import GuestSaid
+    from smg_core.wasm.guest_report import GuestReport
 
 __all__ = ["PluginState", "Plugins"]
 
@@ -43,7 +43,7 @@ KIND = "plugins"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _Seen = tuple[tuple[Entry, FilePrint], ...]
 """Plugins that are wanted, and their files: while neither changes, nothing is loaded."""
-_MOST_COUNTED = 2.0**53  # as wasm.told has it for one call
+_MOST_COUNTED = 2.0**53  # as wasm.guest_report has it for one call
 _COUNTERS = 32
 """The counters of its own that a component may have."""
 
@@ -224,11 +224,11 @@ class Plugins:
             return
         again = self._repeats.note((happened.plugin, happened.hook, happened.reason), self._clock.monotonic())
         if again is not None:
-            told = f", {again} more like it since the last time" if again else ""
+            repeats = f", {again} more like it since the last time" if again else ""
             reason: str = happened.reason
             if self._words and isinstance(reason, FaultWords):
-                reason = f"{reason}: {reason.said}"
-            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, told)
+                reason = f"{reason}: {reason.outside_text}"
+            log.error("plugin %s failed at %s: %s%s", happened.plugin, happened.hook, reason, repeats)
 
     # -------------------------------------------------------------------------------------------------------- changes
 
@@ -340,15 +340,15 @@ class Plugins:
         self._refused[entry.name] = refused
         return refused
 
-    def _hear(self, name: str, said: "GuestSaid") -> None:
+    def _hear(self, name: str, guest_words: "GuestReport") -> None:
         """Log and count what a guest said."""
-        for level, line in said.lines:
+        for level, line in guest_words.lines:
             log.log(_LEVELS.get(level, logging.INFO), "plugin %s: %s", name, line)
         state = self.states.get(name)
         if state is None:
             return
-        dropped = said.dropped
-        for counter, by in said.counts.items():
+        dropped = guest_words.dropped
+        for counter, by in guest_words.counts.items():
             total = state.counters.get(counter, 0) + by
             if (counter not in state.counters and len(state.counters) >= _COUNTERS) or total > _MOST_COUNTED:
                 dropped += 1

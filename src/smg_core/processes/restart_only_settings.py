@@ -33,11 +33,11 @@ def with_fixed(config: Config, before: Config) -> tuple[Config, tuple[str, ...]]
         },
         **FIXED,
     }
-    told: list[str] = []
+    messages: list[str] = []
     sections = {}
     for section, names in fixed.items():
         old, new = getattr(before, section), getattr(config, section)
-        told += [f"{section}.{name}" for name in names if getattr(old, name) != getattr(new, name)]
+        messages += [f"{section}.{name}" for name in names if getattr(old, name) != getattr(new, name)]
         sections[section] = attrs.evolve(new, **{name: getattr(old, name) for name in names})
     secret = config.sealing.cache_secret or before.sealing.cache_secret  # that of chance stays
-    return attrs.evolve(config, **sections, sealing=attrs.evolve(config.sealing, cache_secret=secret)), tuple(told)
+    return attrs.evolve(config, **sections, sealing=attrs.evolve(config.sealing, cache_secret=secret)), tuple(messages)

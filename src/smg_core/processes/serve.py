@@ -215,7 +215,7 @@ async def _live(
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
             server = HttpServer(gateway, config, alone=True, processes=observing.processes)
-            async with _told_that_ready(gateway, server, observing):
+            async with _reporting_ready(gateway, server, observing):
                 await server.serve(sockets=[listeners.public])
     finally:
         await gateway.stop()
@@ -238,7 +238,7 @@ async def _announced(gateway: Gateway, config: Config, listeners: Listeners) -> 
 
 
 @contextlib.asynccontextmanager
-async def _told_that_ready(gateway: Gateway, server: HttpServer, observing: ProcessReports) -> AsyncIterator[None]:
+async def _reporting_ready(gateway: Gateway, server: HttpServer, observing: ProcessReports) -> AsyncIterator[None]:
     """A context in which the process takes requests: one of several says so to the supervisor, a single one to the manager of
     services."""
     if isinstance(gateway.services.channel, MemberChannel):

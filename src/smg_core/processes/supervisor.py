@@ -107,7 +107,7 @@ class Supervisor:
         self._children: dict[int, _Child] = {}
         self._leaving = False
         self._hangup = False
-        self._told: set[int] = set()
+        self._asked_to_leave: set[int] = set()
         self._status = 0
 
     def run(self) -> int:
@@ -297,8 +297,8 @@ class Supervisor:
             self._tell(child.process, again=again)
 
     def _tell(self, child: BaseProcess, *, again: bool = False) -> None:
-        if child.pid is not None and child.is_alive() and (again or child.pid not in self._told):
-            self._told.add(child.pid)
+        if child.pid is not None and child.is_alive() and (again or child.pid not in self._asked_to_leave):
+            self._asked_to_leave.add(child.pid)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGTERM)
 

@@ -67,9 +67,9 @@ def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
 @contextlib.contextmanager
 def log_writer(config: Config) -> Iterator[LineWriter]:
     """A context in which a thread writes the log of this process: whoever logs waits for nobody that reads standard error."""
-    told = config.observability
+    observability = config.observability
     dropped = partial(as_logged, "smg.access")
-    writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes, dropped)
+    writer = LineWriter(sys.stderr.fileno(), observability.access_flush_s, observability.access_bytes, dropped)
     with written_by(writer):
         yield writer
 

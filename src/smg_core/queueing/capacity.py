@@ -78,8 +78,8 @@ def capacity_of(
     slots, tokens, every_token, count, full, calls = 0.0, 0.0, True, 0, 0.0, 0
     for worker in workers:
         running = [rank.max_running for rank in worker.ranks]
-        told = sum(running) if running and all(running) else 0
-        takes = min(told, most_in_flight) if told and most_in_flight else told or most_in_flight or limit
+        reported = sum(running) if running and all(running) else 0
+        takes = min(reported, most_in_flight) if reported and most_in_flight else reported or most_in_flight or limit
         slots += takes
         tokens += worker.kv_tokens * _KV_SHARE
         every_token = every_token and worker.kv_tokens > 0

@@ -10,9 +10,9 @@ from smg_core.queueing.settings import QueueConfig
 from smg_core.request import GenerationRequest, PoolRequest
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["NO_HEADERS", "ModelQueues", "ToldHeaders"]
+__all__ = ["NO_HEADERS", "HeaderRows", "ModelQueues"]
 
-ToldHeaders = list[tuple[bytes, bytes]]
+HeaderRows = list[tuple[bytes, bytes]]
 NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -37,7 +37,7 @@ class ModelQueues(Protocol):
         trace: Trace,
         *,
         headers: Mapping[str, str] = NO_HEADERS,
-        always: ToldHeaders | None = None,
+        always: HeaderRows | None = None,
         deadline: float = inf,
         started: Callable[[], bool] | None = None,
     ) -> Awaitable[None] | None:
@@ -47,6 +47,6 @@ class ModelQueues(Protocol):
         that is refused."""
 
     def begin_pooled(
-        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: ToldHeaders
+        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: HeaderRows
     ) -> Awaitable[None] | None:
         """The same for a request for vectors or scores."""

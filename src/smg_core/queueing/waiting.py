@@ -23,7 +23,7 @@ from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.queueing.bands import BANDS, BATCH, PRIORITY, band_of
 from smg_core.queueing.capacity import AdaptiveLimit, capacity_of
 from smg_core.queueing.model_queue import ModelQueue, QueueBounds
-from smg_core.queueing.queues import NO_HEADERS, ToldHeaders
+from smg_core.queueing.queues import NO_HEADERS, HeaderRows
 from smg_core.queueing.reading import PEOPLE_S, read_aside, read_first
 from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.ticket import QueuedRequest, QueueRefusal, Stage
@@ -76,7 +76,7 @@ class _Model:
     queue: ModelQueue
     limit: AdaptiveLimit = attrs.field(factory=AdaptiveLimit)
     looked: float = -inf
-    told: tuple[int, ...] = (0,) * len(BANDS)
+    waiting_counts: tuple[int, ...] = (0,) * len(BANDS)
     people: float = -inf
     places: dict[QueuedRequest, "QueuePlace"] = attrs.field(factory=dict)
 
@@ -141,27 +141,27 @@ class Queueing:
         trace: Trace,
         *,
         headers: Mapping[str, str] = NO_HEADERS,
-        always: ToldHeaders | None = None,
+        always: HeaderRows | None = None,
         deadline: float = inf,
         started: Callable[[], bool] | None = None,
     ) -> Awaitable[None] | None:
         """As `ModelQueues.begin_generation`."""
         chain, first = self._models_of(request), None
-        until, told = min(deadline, self._deadline(headers)), [] if always is None else always
-        before = len(told)
+        until, headers_out = min(deadline, self._deadline(headers)), [] if always is None else always
+        before = len(headers_out)
         for at, (model, following) in enumerate(zip(chain, (*chain[1:], ""), strict=True)):
             try:
                 place = self._place(request, model, prompts, lease, trace, headers, started)
                 if place is None:
                     break
                 place.refused, place.ticket.deadline = at, until
-                return self._enter(place, lease, told)
+                return self._enter(place, lease, headers_out)
             except (Overloaded, RateLimited) as error:
                 first = first or error
                 reason = self._goes_on(request, model, error) if following else ""
                 if not reason:
                     break
-                del told[before:]
+                del headers_out[before:]
                 trace.report(FellBack(request.id, model, following, reason))
         if first is not None:
             raise first
@@ -199,7 +199,7 @@ class Queueing:
         return place
 
     def begin_pooled(
-        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: ToldHeaders
+        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: HeaderRows
     ) -> Awaitable[None] | None:
         """The same for a request for vectors or scores."""
         found = self._found(request.model, request.caller)
@@ -258,7 +258,7 @@ class Queueing:
             raise InvalidRequest(f"The header {DEADLINE} takes a whole number of milliseconds above 0.", param=DEADLINE)
         return self._clock.monotonic() + int(text) / 1000
 
-    def _enter(self, place: "QueuePlace", lease: RequestLease, always: ToldHeaders) -> Awaitable[None] | None:
+    def _enter(self, place: "QueuePlace", lease: RequestLease, always: HeaderRows) -> Awaitable[None] | None:
         waits = place.offer(always)
         lease.place = place
         return place.turn(always) if waits else None
@@ -324,10 +324,10 @@ class Queueing:
 
     def _sample(self, name: str, model: _Model) -> None:
         counts = model.queue.counts()
-        for band, before, count in zip(BANDS, model.told, counts, strict=True):
+        for band, before, count in zip(BANDS, model.waiting_counts, counts, strict=True):
             if before != count:
                 self._observer.report(QueueLeft(name, band.name, "", 0.0, count))
-        model.told = counts
+        model.waiting_counts = counts
 
     @property
     def now(self) -> float:
@@ -365,7 +365,7 @@ class QueuePlace:
         self._task: asyncio.Task[object] | None = None
         self._gone_at = 0.0
 
-    def offer(self, always: ToldHeaders) -> bool:
+    def offer(self, always: HeaderRows) -> bool:
         """Whether it has to wait. Raises what it is refused for, and says in the headers `always` which place it would have had
         and how long it would have waited, as far as that is known."""
         queueing, queue, ticket, now = self._queueing, self._model.queue, self.ticket, self._queueing.now
@@ -384,7 +384,7 @@ class QueuePlace:
             self._model.places[each].refuse(refusal)
         return ticket.state == "waiting"
 
-    async def turn(self, always: ToldHeaders) -> None:
+    async def turn(self, always: HeaderRows) -> None:
         """Wait until it is its turn. Raises Overloaded and DeadlineExceeded."""
         self._future = asyncio.get_running_loop().create_future()
         self._queueing.tick_later()
@@ -439,9 +439,9 @@ class QueuePlace:
             finally:
                 self._task = None
             self._requeue()
-            told: ToldHeaders = []
-            if self.offer(told):
-                await self.turn(told)
+            headers: HeaderRows = []
+            if self.offer(headers):
+                await self.turn(headers)
 
     @staticmethod
     async def _begun(begin: Callable[[], Awaitable[object]]) -> None:

@@ -143,7 +143,7 @@ class SharedAnswer:
                 return True
             if shared is None or shared.leads:
                 of.lease.shared = shared
-                self._caching.told(of.request, "unshared", of.run.trace)
+                self._caching.note_outcome(of.request, "unshared", of.run.trace)
                 _say(of.always, "miss")
                 await of.pay()
         return False
@@ -253,7 +253,7 @@ class ResponseCaching:
             return (await self._found(key, reads=True, apart=apart, again=again))[0]
 
         found, outcome, age = await self._found(key, reads=wish.reads, apart=apart, again=again)
-        self.told(request, outcome, trace)
+        self.note_outcome(request, outcome, trace)
         _say(always, outcome)
         if age is not None:
             always.append((b"age", b"%d" % age))
@@ -312,7 +312,7 @@ class ResponseCaching:
             return None  # it was kept by a longer setting
         return kept
 
-    def told(self, request: GenerationRequest, outcome: str, trace: Trace) -> None:
+    def note_outcome(self, request: GenerationRequest, outcome: str, trace: Trace) -> None:
         """Tell what became of a request here."""
         trace.report(AnswerLookedUp(request.model, outcome, self._memory.size))
 

@@ -254,12 +254,12 @@ class _FlightReader:
         self.rest: list[Event] = []
         self.strict: frozenset[str] | None = None
         self.done = False
-        self._told = 0
+        self._passed_on = 0
 
     @property
     def whole(self) -> bool:
         flight = self._flight
-        return flight.over and flight.failure is None and self._told == len(flight.events)
+        return flight.over and flight.failure is None and self._passed_on == len(flight.events)
 
     @property
     def next_call(self) -> int:
@@ -275,7 +275,7 @@ class _FlightReader:
         return started.prompt_tokens if self._free else started.cached_tokens or 0
 
     def feed(self, outputs: Sequence[Event], /) -> list[Event]:
-        self._told += len(outputs)
+        self._passed_on += len(outputs)
         for event in outputs:
             if isinstance(event, Finished):
                 self.finishes.append(event)

@@ -87,10 +87,10 @@ def wish_of(text: str | None) -> CacheWish:
     word = text.strip().lower()
     if (found := _WISHES.get(word)) is not None:
         return found
-    told = f"The header {CACHE_HEADER} takes {', '.join(_WISHES)}."
+    sentence = f"The header {CACHE_HEADER} takes {', '.join(_WISHES)}."
     if word == "semantic":
-        told = f"Answers to other questions are not given here: there is no semantic cache. {told}"
-    raise UnsupportedParameter(told, param=CACHE_HEADER)
+        sentence = f"Answers to other questions are not given here: there is no semantic cache. {sentence}"
+    raise UnsupportedParameter(sentence, param=CACHE_HEADER)
 
 
 def may_be_shared(request: GenerationRequest, model: ServedModel, *, chance: bool) -> bool:

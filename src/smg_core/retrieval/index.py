@@ -58,7 +58,7 @@ class IndexFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = threading.Lock()
-        with self.told():
+        with self.store_failures():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.touch(mode=0o600, exist_ok=True)
             self.connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
@@ -80,7 +80,7 @@ class IndexFile:
                     run(f"PRAGMA user_version={_VERSION}")
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def store_failures(self) -> Iterator[None]:
         """What SQLite and the file system refuse is a failure of the store."""
         try:
             yield
@@ -115,7 +115,7 @@ class IndexFile:
 
     def begin(self, key: str, name: str) -> int:
         """Begin to put in the file `key`; returns its number. What there is of an earlier try is taken out."""
-        with self.lock, self.told():
+        with self.lock, self.store_failures():
             self._take_out(key)
             with self.transaction():
                 self._count("changes")
@@ -127,7 +127,7 @@ class IndexFile:
     def add(self, number: int, chunks: Sequence[TextChunk], vectors: bytes | None, most: int) -> None:
         """Put in the next chunks of a file, with the bytes of their vectors. Raises IndexFull where the store would have more
         than `most`, and IndexFailed where the file was taken out meanwhile."""
-        with self.lock, self.told(), self.transaction():
+        with self.lock, self.store_failures(), self.transaction():
             run = self.connection.execute
             if run("SELECT 1 FROM files WHERE id = ?", (number,)).fetchone() is None:
                 raise IndexFailed("failed", f"{self.path}: a file was taken out while it was put in")
@@ -159,7 +159,7 @@ class IndexFile:
 
     def finish(self, number: int, key: str, attributes: FileAttributes) -> None:
         """Have a file found that is whole, in place of an earlier one of its key."""
-        with self.lock, self.told():
+        with self.lock, self.store_failures():
             with self.transaction():
                 run = self.connection.execute
                 run("UPDATE files SET ready = 0 WHERE key = ?", (key,))
@@ -170,14 +170,14 @@ class IndexFile:
 
     def set_attributes(self, key: str, attributes: FileAttributes) -> None:
         """Have a file's attributes be these."""
-        with self.lock, self.told(), self.transaction():
+        with self.lock, self.store_failures(), self.transaction():
             text = json.dumps(dict(attributes))
             self.connection.execute("UPDATE files SET attributes = ? WHERE key = ?", (text, key))
             self._count("changes")
 
     def remove(self, key: str) -> None:
         """Take a file out."""
-        with self.lock, self.told():
+        with self.lock, self.store_failures():
             with self.transaction():
                 self.connection.execute("UPDATE files SET ready = 0 WHERE key = ?", (key,))
                 self._count("changes")
@@ -210,7 +210,7 @@ class IndexFile:
 
     def size(self, key: str) -> int:
         """Bytes that the texts and vectors of a file take."""
-        with self.lock, self.told():
+        with self.lock, self.store_failures():
             (found,) = self.connection.execute(_SIZE, (key, key)).fetchone()
             return int(found)
 
@@ -218,7 +218,7 @@ class IndexFile:
         """The chunks of a file in order; None where they have more than `most` bytes."""
         if self.size(key) > most:
             return None
-        with self.lock, self.told():
+        with self.lock, self.store_failures():
             rows = self.connection.execute(
                 "SELECT text, start, stop FROM chunks JOIN files ON files.id = chunks.file "
                 "WHERE files.key = ? AND files.ready = 1 ORDER BY chunks.id",

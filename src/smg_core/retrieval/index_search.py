@@ -51,7 +51,7 @@ class SearchedIndex(IndexFile):
         self._files: dict[int, _File] = {}
         self._others = False  # whether there are chunks of files that are not whole
         self._counts: dict[str, int] = {}
-        with self.told():
+        with self.store_failures():
             run = self.connection.execute
             run(f"CREATE VIRTUAL TABLE temp.asked USING fts5 (text, tokenize='{TOKENIZER}')")
             run("CREATE VIRTUAL TABLE temp.asked_terms USING fts5vocab (temp, asked, 'instance')")
@@ -64,7 +64,7 @@ class SearchedIndex(IndexFile):
 
     def search(self, queries: Sequence[Query], filters: FileFilter | None, most: int) -> list[Ranked]:
         """What is found for each query: at most `most` chunks by words, and by vectors."""
-        with self.lock, self.told(), self.transaction("DEFERRED"):
+        with self.lock, self.store_failures(), self.transaction("DEFERRED"):
             self._look()
             allowed = self._allowed(filters)
             self._allow(allowed)
@@ -76,7 +76,7 @@ class SearchedIndex(IndexFile):
 
     def hits(self, numbers: Iterable[int]) -> dict[int, ChunkHit]:
         """The chunks of these numbers, as far as they are there still."""
-        with self.lock, self.told(), self.transaction("DEFERRED"):
+        with self.lock, self.store_failures(), self.transaction("DEFERRED"):
             self._look()
             return {number: hit for number in numbers if (hit := self._hit(number)) is not None}
 

@@ -39,7 +39,7 @@ class RoutingDecision(Struct, frozen=True):
     """One decision. `at` is its time in seconds since the epoch, `attempt` counts the tries for this request from 1; `scores`
     (the lowest is best), `matched` (tokens that the candidate's cache was expected to have), `bases` (how that was known) and
     `stale` (the age in seconds of what its engine had told last) have a row for each of `candidates`, or none where the policy
-    has no such numbers. `said` is a sentence of what the score is made of, `placed` the rules by which the candidates were
+    has no such numbers. `sentence` is a sentence of what the score is made of, `placed` the rules by which the candidates were
     narrowed before, with what became of them. The other fields are those of `Pick`."""
 
     request_id: str
@@ -61,7 +61,7 @@ class RoutingDecision(Struct, frozen=True):
     bases: tuple[Basis, ...] = ()
     stale: tuple[float | None, ...] = ()
     parts: Mapping[str, Mapping[str, float]] = {}
-    said: str = ""
+    sentence: str = ""
     placed: str = ""
 
     def _repr_html_(self) -> str:
@@ -98,7 +98,7 @@ _PARTS = {
 }
 
 
-def told_score(decision: RoutingDecision) -> str:
+def score_sentence(decision: RoutingDecision) -> str:
     """What the scores of the chosen worker, and of another one that has most of the prompt, are made of; "" where the policy does
     not say."""
     return " ".join(_scored(name, parts, decision) for name, parts in decision.parts.items())
@@ -189,7 +189,7 @@ class Decisions:
     def of(self, request_id: str) -> list[RoutingDecision]:
         """The decisions for one request that are still kept, in order: one for each role and try. Each has its sentence."""
         found = [_decision(*self._kept[turn][:2]) for turn in self._of_request.get(request_id, ())]
-        return [replace(each, said=told_score(each)) for each in found]
+        return [replace(each, sentence=score_sentence(each)) for each in found]
 
     def __iter__(self) -> Iterator[tuple[RoutingDecision, RoutingContext]]:
         """All that are kept, oldest first, with the requests that they were for, without headers."""

@@ -62,34 +62,34 @@ class ExpectedCache:
         self._recent = PrefixIndex[CachePlace](recent)
         self._recent_since = 0.0
         self._recent_s = settings.kv_pending_s
-        self._told = KvIndex(self._keys, settings.kv_index_bytes, self._block)
+        self._events = KvIndex(self._keys, settings.kv_index_bytes, self._block)
         self._costs = settings.host_cost, settings.disk_cost, settings.external_cost
 
     # ------------------------------------------------------------------------------------------------------- questions
 
     def of(self, context: RoutingContext, places: Sequence[CachePlace]) -> Expected:
         """What each of `places` is expected to have of the prompt."""
-        if not self._told.units:
+        if not self._events.units:
             keys = self._keys_of(context)
             basis: Basis = "approximate" if keys else "none"
             gains = self._gains(context.tokens, self._sent.match(keys), self._block)
             found = [*map(gains.get, places, repeat(0))] if gains else [0] * len(places)
             return Expected(found, [basis] * len(places), [None] * len(places), keys)
-        return self._with_told(context, places)
+        return self._with_events(context, places)
 
     def _gains(self, tokens: int, blocks: Mapping[CachePlace, int], size: int) -> dict[CachePlace, int]:
         return {place: min(tokens, count * size) for place, count in blocks.items()}
 
-    def _with_told(self, context: RoutingContext, places: Sequence[CachePlace]) -> Expected:
+    def _with_events(self, context: RoutingContext, places: Sequence[CachePlace]) -> Expected:
         base, keys = self._all_keys(context)
         tokens, now, block = context.tokens, context.now, self._block
         self._age(now)
-        gains = {place: min(tokens, self._worth(hit)) for place, hit in self._told_of(context, base, keys).items()}
+        gains = {place: min(tokens, self._worth(hit)) for place, hit in self._by_events(context, base, keys).items()}
         guessed = self._gains(tokens, self._recent.match(keys[_COARSE - 1 :: _COARSE]), block * _COARSE)
-        exact, stale = self._told.known_of(places, now)
+        exact, stale = self._events.known_of(places, now)
         for place, gain in self._gains(tokens, self._sent.match(keys), block).items():
-            told = self._told.known(place)
-            if told is None or not told[0] or context.media:  # engines may name media in a way of their own
+            reported = self._events.known(place)
+            if reported is None or not reported[0] or context.media:  # engines may name media in a way of their own
                 guessed[place] = max(gain, guessed.get(place, 0))
         otherwise: Basis = "approximate" if keys else "none"
         bases: list[Basis] = ["exact" if each else otherwise for each in exact]
@@ -109,14 +109,14 @@ class ExpectedCache:
         keys: list[int] = _every(base, 1, start_of(context.cache_salt, context.lora)).tolist()
         return base, keys
 
-    def _told_of(
+    def _by_events(
         self, context: RoutingContext, base: NDArray[np.uint64] | None, keys: Sequence[int]
     ) -> dict[CachePlace, KvHit]:
         """What the engines have told that they hold of the prompt."""
         found: dict[CachePlace, KvHit] = {}
         if base is not None:
-            for unit, salted in self._told.units:
-                found |= self._told.match(self._exact_keys(context, base, keys, unit, salted), unit, salted=salted)
+            for unit, salted in self._events.units:
+                found |= self._events.match(self._exact_keys(context, base, keys, unit, salted), unit, salted=salted)
         return found
 
     def _exact_keys(
@@ -163,11 +163,11 @@ class ExpectedCache:
             return
         if self._most_noted and not isinstance(keys, tuple):  # the keys of a text are good within this process alone
             self._note(place, array("Q", keys))
-        told = self._told.known(place)
-        if told is not None:
+        reported = self._events.known(place)
+        if reported is not None:
             self._age(now)
             self._recent.insert(keys[_COARSE - 1 :: _COARSE], place)
-        if told is None or not told[0]:
+        if reported is None or not reported[0]:
             self._sent.insert(keys, place)
 
     def recall(self, place: CachePlace, keys: Sequence[int]) -> None:
@@ -195,17 +195,17 @@ class ExpectedCache:
 
     def apply(self, place: CachePlace, events: Sequence[KvEvent], now: float) -> None:
         """The engine's cache has changed."""
-        self._told.apply_all(place, events, now)
+        self._events.apply_all(place, events, now)
         if any(isinstance(event, KvCacheCleared) for event in events):
             self._recent.remove(place)
 
     def know(self, place: CachePlace, known: KvKnown, *, salted: bool) -> None:
         """What the engine has told from now on is all that it holds, a part, or wrong ("nothing")."""
         if known == "nothing":
-            self._told.forget(place)
+            self._events.forget(place)
             self._recent.remove(place)
         else:
-            self._told.know(place, known, salted=salted)
+            self._events.know(place, known, salted=salted)
 
     def cache_lost(self, worker: str) -> None:
         """Forget all that a worker's cache was expected to have, and note that for those who keep what was sent."""
@@ -219,8 +219,8 @@ class ExpectedCache:
             for place in [place for place in index.owners() if place[0] == worker]:
                 index.remove(place)
                 self._limits.pop(place, None)
-        for place in [place for place in self._told.places() if place[0] == worker]:
-            self._told.forget(place)
+        for place in [place for place in self._events.places() if place[0] == worker]:
+            self._events.forget(place)
 
 
 def _every(sums: NDArray[np.uint64], step: int, start: int) -> NDArray[np.uint64]:

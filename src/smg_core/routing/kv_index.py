@@ -70,7 +70,7 @@ class _Held:
     full: bool = False
     known: Literal["all", "part"] = "part"
     exact: bool = False
-    told: float = 0.0
+    heard_at: float = 0.0
     salted: bool = True
 
 
@@ -116,7 +116,7 @@ class KvIndex:
     def known(self, place: CachePlace) -> tuple[bool, float] | None:
         """Whether all that the place holds is known, and when it told something last; None for a place that tells nothing."""
         held = self._held.get(place)
-        return None if held is None else (held.exact, held.told)
+        return None if held is None else (held.exact, held.heard_at)
 
     def known_of(self, places: Sequence[CachePlace], now: float) -> tuple[list[bool], list[float | None]]:
         """Of each of `places` whether all that it holds is known, and for how many seconds it has told nothing until `now`; None
@@ -127,7 +127,7 @@ class KvIndex:
             return [row.exact for row in there], [now - row.told for row in there]
         return (
             [row is not None and row.exact for row in rows],
-            [None if row is None else (now - row.told if now > row.told else 0.0) for row in rows],
+            [None if row is None else (now - row.heard_at if now > row.heard_at else 0.0) for row in rows],
         )
 
     @property
@@ -243,7 +243,7 @@ class KvIndex:
         """Take an event of the place into account. Costs the time of its blocks alone; those of a cleared cache are tidied up
         little by little, with later events and questions."""
         held = self._held.get(place) or self._join(place)
-        held.told = now
+        held.heard_at = now
         if isinstance(event, KvBlocksStored):
             if self._leaving:
                 self._tidy(_TIDY * len(event.hashes))
@@ -266,7 +266,7 @@ class KvIndex:
             return
         self._leave(held)
         anew = self._join(place)
-        anew.told, anew.group, anew.salted = held.told, held.group, held.salted
+        anew.heard_at, anew.group, anew.salted = held.heard_at, held.group, held.salted
         # Where one owner's blocks were dropped alone, the others are still there and no longer known.
         anew.known = "part" if event.owner else held.known
         anew.exact = anew.known == "all"

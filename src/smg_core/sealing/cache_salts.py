@@ -26,5 +26,5 @@ class CacheSalts:
         if not tenant:
             return own
         # The length keeps "ab" with the salt "c" apart from "a" with the salt "bc".
-        told = f"{len(tenant)}:{tenant}{own or ''}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self.secret, told, "sha256")[:_BYTES].hex()
+        seed = f"{len(tenant)}:{tenant}{own or ''}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self.secret, seed, "sha256")[:_BYTES].hex()

@@ -120,22 +120,22 @@ def _unlike_others(trace: Trace) -> Iterator[Header]:
         reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
         yield MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")
     if (broken := trace.last(FormatViolation)) is not None:
-        told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
-        yield VIOLATION, _in_a_header(f"choice {broken.index}: {told}")
+        header = f"{'mended: ' if broken.mended else ''}{broken.violation}"
+        yield VIOLATION, _in_a_header(f"choice {broken.index}: {header}")
 
 
 def _of_worker(trace: Trace) -> Iterator[Header]:
     """The headers of any answer that say something of the worker that makes it."""
     if trace.losses:
         yield _lossy(trace.losses)
-    if trace.awaited is not None and trace.awaited.told:
-        yield OBJECTIVE, trace.awaited.told.encode("ascii")
+    if trace.awaited is not None and trace.awaited.objective_words:
+        yield OBJECTIVE, trace.awaited.objective_words.encode("ascii")
 
 
 def _lossy(losses: Mapping[str, str]) -> Header:
     """The header that names what a provider was told otherwise."""
-    told = "; ".join(f"{name}={what}" for name, what in losses.items())
-    return LOSSY, told[:_LONGEST_LOSSES].encode("ascii", "replace")
+    header = "; ".join(f"{name}={what}" for name, what in losses.items())
+    return LOSSY, header[:_LONGEST_LOSSES].encode("ascii", "replace")
 
 
 def not_offered_header(kinds: Sequence[str]) -> Header:

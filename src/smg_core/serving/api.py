@@ -84,15 +84,14 @@ class Parts(Generic[D]):
 class Api(Generic[D]):
     """One public API: a name for logs, the prefix of its ids, its four conversions, and the flow of its answers.
 
-    `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
-    time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
-    answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
-    given to `Gateway.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
-    nothing has gone out: clients try again less often then; with `answers_blocked` so is that a guardrail holds the request
-    back, which is an answer of such an API and no error. `status` is the HTTP status of an error; `id_header` a further header
-    that names the request, for SDKs that read that alone. `memory` is what an API with history has. `takes_media`: its bodies may
-    be as large as those with media, whatever models are served. `limit_headers`: whose headers say how much is left of limits.
-    """
+    `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the time
+    of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its answer.
+    `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are given to
+    `Gateway.perform`. A failure of a stream with one of the statuses `refusals_in_stream` is told inside of it even where nothing
+    has gone out: clients try again less often then; with `answers_blocked` so is that a guardrail holds the request back, which
+    is an answer of such an API and no error. `status` is the HTTP status of an error; `id_header` a further header that names the
+    request, for SDKs that read that alone. `memory` is what an API with history has. `takes_media`: its bodies may be as large as
+    those with media, whatever models are served. `limit_headers`: whose headers say how much is left of limits."""
 
     name: str
     id_prefix: str
@@ -102,7 +101,7 @@ class Api(Generic[D]):
     error: ErrorEncoder
     flow: Callable[[D, Terms], Flow[object]] = one_turn
     parts: Parts[D] | None = None
-    told_in_stream: tuple[int, ...] = ()
+    refusals_in_stream: tuple[int, ...] = ()
     answers_blocked: bool = False
     status: Callable[[SmgError], int] = usual_status
     id_header: bytes | None = None

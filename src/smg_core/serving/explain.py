@@ -61,7 +61,7 @@ def pool_explained(services: Services, trace: Trace, request: PoolRequest, poole
     """The header that explains a request for pooled work that is over: of each worker that served it one attempt, in the order in
     which they were first chosen."""
     picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
-    told = Explanation(
+    explanation = Explanation(
         request_id=request.id,
         model=pooled.model.name,
         prompt_characters=encoding.characters if encoding is not None else 0,
@@ -73,7 +73,7 @@ def pool_explained(services: Services, trace: Trace, request: PoolRequest, poole
         notes={"inputs": str(len(pooled.vectors)), "tokens": str(pooled.prompt_tokens)},
         why=(picked.why or None) if picked is not None else None,
     )
-    return explanation_header(told, services.live.config.observability.explain_characters)
+    return explanation_header(explanation, services.live.config.observability.explain_characters)
 
 
 class _Reasons(TypedDict, total=False):

@@ -180,8 +180,8 @@ class Inference(Generic[D]):
                     await self._remember(memory, exchange, decoded, answer, failure)
             finally:
                 # The answer itself says so where it was cancelled while its client was being told why it ends.
-                told = answer if answer is not None and answer.failure is not None else ended
-                self._report(exchange, decoded.generation.model, trace, told, failure)
+                final = answer if answer is not None and answer.failure is not None else ended
+                self._report(exchange, decoded.generation.model, trace, final, failure)
                 if shadow is not None and exchange.finished is not None:
                     shadow.answered(exchange.finished)
                 if answer is not None:
@@ -329,15 +329,13 @@ class Inference(Generic[D]):
     async def _tell(self, exchange: Exchange, decoded: D, answer: Answer, error: SmgError) -> None:
         """Tell the client of an error: in the stream that it gets, else in place of an answer. An answer of which nothing has
         left, since plugins have refused it, may be over; its client must be told all the same."""
-        told_in_stream, blocked = self._api.told_in_stream, isinstance(error, GuardrailBlocked)
-        in_band = decoded.generation.stream and (
-            error.status in told_in_stream or (blocked and self._api.answers_blocked)
-        )
+        in_stream, blocked = self._api.refusals_in_stream, isinstance(error, GuardrailBlocked)
+        in_band = decoded.generation.stream and (error.status in in_stream or (blocked and self._api.answers_blocked))
         try:
-            told = await answer.fail(error, in_band=in_band)
+            written = await answer.fail(error, in_band=in_band)
         except SmgError:
-            told = False  # plugins have refused the end, too
-        if told and exchange.started:
+            written = False  # plugins have refused the end, too
+        if written and exchange.started:
             return
         exchange.unwatch()
         await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
@@ -396,7 +394,7 @@ class Inference(Generic[D]):
             # The head is out and the flow failed all the same: the stream cannot be mended, only ended.
             await exchange.write(b"", True)
             return
-        error = await exchange.told(error)
+        error = await exchange.replaced_error(error)
         headers = [*refusal_headers(self._services, error), *names_of(exchange, self._services, self._api)]
         await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 

@@ -47,10 +47,10 @@ def json_handler(
             exchange.unwatch()
             if exchange.gone:
                 raise
-            failure = await exchange.told(failure)
+            failure = await exchange.replaced_error(failure)
             headers = [*refusal_headers(services, failure), *named_by]
-            told = error(failure, exchange.request_id, located[0] if located else None)
-            await exchange.respond(status(failure), told, headers)
+            refusal = error(failure, exchange.request_id, located[0] if located else None)
+            await exchange.respond(status(failure), refusal, headers)
             return
         exchange.unwatch()
         if made is not None:

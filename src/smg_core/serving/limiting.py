@@ -382,7 +382,7 @@ class ActiveCharge:
             raise QuotaExceeded(
                 "What this model costs is not known here, and a budget applies.",
                 detail=f"limits.unpriced is refuse, and no price is known for {asker.model!r}",
-                said=asker.model,
+                outside_text=asker.model,
             )
 
     def _demanded(self, read: int, output: int, usage: Usage | None = None, at_once: int = 1) -> Demand:
@@ -473,12 +473,12 @@ class ActiveCharge:
             self._answer = None
         now = limiting.now
         if usage is not None:
-            told = usage.prompt_tokens > 0
-            if not told or isinstance(failure, ClientGone):
+            reported = usage.prompt_tokens > 0
+            if not reported or isinstance(failure, ClientGone):
                 usage = self._reckoned(usage, failure, now)
             read, output = used(usage, limiting.settings.cached_weight)
             demand = self._demanded(read, output, usage, at_once=0)
-            if failure is None and asked.output and told:
+            if failure is None and asked.output and reported:
                 asker, estimates = self._plan.asker, limiting.estimates
                 estimates.answered(asker.tenant, asker.model, output, asked.choices)
                 if not self._trace.stream:

@@ -27,7 +27,7 @@ class PromptCount:
     cleared: int = 0
 
 
-async def _told(services: Services, prompted: Prompted) -> PromptCount:
+async def _provider_count(services: Services, prompted: Prompted) -> PromptCount:
     """The count of a provider that serves the model. Raises what the last one that was asked said, and UnsupportedParameter where
     none of the model's engines counts."""
     failure: SmgError | None = None
@@ -77,7 +77,7 @@ async def prompt_count(services: Services, request: GenerationRequest, shorten: 
                 raise
             return PromptCount(error.prompt_tokens)
         if prompted.model.tokenizer is None:
-            return await _told(services, prompted)
+            return await _provider_count(services, prompted)
         return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
 
 

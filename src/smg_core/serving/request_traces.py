@@ -109,7 +109,7 @@ def how_it_ended(
         first_seconds=first.seconds if first is not None else None,
         finish=ended.finish if ended is not None else (),
         detail=failure.detail or "" if failure is not None else "",
-        said=failure.said if failure is not None else "",
+        outside_text=failure.outside_text if failure is not None else "",
         client_id=client_id,
         violations=trace.violations,
         served=ended.model if ended is not None and ended.model else served,
@@ -119,6 +119,6 @@ def how_it_ended(
         tenant=tenant,
         trace_id=trace_id,
         sampled=sampled,
-        told=trace.attempts > 0
+        reported=trace.attempts > 0
         and not (isinstance(failure, ReadingFailed) and ended is not None and ended.outcome == "ok"),
     )

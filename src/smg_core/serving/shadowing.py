@@ -30,9 +30,9 @@ __all__ = ["Shadow", "Shadows"]
 class Shadow:
     """One copy. It is told of, by `tell`, once it has ended and the answer of its request too."""
 
-    def __init__(self, services: Services, told: Shadowed) -> None:
+    def __init__(self, services: Services, record: Shadowed) -> None:
         self._services = services
-        self._copy = told
+        self._copy = record
         self._over = False
         self._answered: RequestFinished | None = None
 
@@ -83,24 +83,24 @@ class Shadows:
         models = services.live.choice.shadow(request)
         if models is None or services.admission.draining or services.life.retiring or not _can_be_copied(request):
             return None
-        settings, told = services.live.config.routing, Shadowed(request.id, *models, "dropped")
+        settings, record = services.live.config.routing, Shadowed(request.id, *models, "dropped")
         if len(self._running) >= settings.shadow_at_once:
-            services.observer.report(told)
+            services.observer.report(record)
             return None
-        shadow = Shadow(services, told)
+        shadow = Shadow(services, record)
         bounded = replace(timeouts, request=min(timeouts.request or settings.shadow_s, settings.shadow_s))
-        task = asyncio.create_task(self._run(shadow, told, _copy_of(request, services), bounded), name="shadow")
+        task = asyncio.create_task(self._run(shadow, record, _copy_of(request, services), bounded), name="shadow")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return shadow
 
-    async def _run(self, shadow: Shadow, told: Shadowed, request: GenerationRequest, timeouts: Timeouts) -> None:
+    async def _run(self, shadow: Shadow, record: Shadowed, request: GenerationRequest, timeouts: Timeouts) -> None:
         services = self._services
         began = services.clock.monotonic()
         trace, answer = Trace(began, services.failures), AsideAnswer(keep=False)
         outcome = "abandoned"
         try:
-            turn = await services.running.driver.drive(shadowed(request, told.shadow), Run(answer, trace, timeouts))
+            turn = await services.running.driver.drive(shadowed(request, record.shadow), Run(answer, trace, timeouts))
             outcome = "ok" if turn.error is None else type(turn.error).__name__
         except SmgError as error:
             outcome = type(error).__name__
@@ -108,7 +108,7 @@ class Shadows:
             ended, usage, first = trace.ended, answer.usage, trace.first
             shadow.ended(
                 replace(
-                    told,
+                    record,
                     outcome=outcome,
                     worker=ended.worker if ended is not None else "",
                     first_seconds=first.seconds if first is not None else None,

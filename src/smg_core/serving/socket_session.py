@@ -244,12 +244,12 @@ async def _made(services: Services, exchange: Exchange, join: PluginsMeet, handl
         await join()
         await handler(exchange)
     except SmgError as error:
-        if isinstance(exchange, PluggedExchange) and exchange.told_at_its_end:
+        if isinstance(exchange, PluggedExchange) and exchange.ended_with_error:
             return error.outcome
         if exchange.started:
             raise
-        told = await exchange.told(error)
+        refusal = await exchange.replaced_error(error)
         exchange.take_id(services.ids, exchange.request_id.partition("-")[0] or "req_")
-        await exchange.respond(told.status, responses_error(told, exchange.request_id), error_headers(told))
+        await exchange.respond(refusal.status, responses_error(refusal, exchange.request_id), error_headers(refusal))
         return error.outcome
     return "ok"

@@ -32,8 +32,8 @@ class StoredHandlers:
 
     async def answer_long(self, exchange: Exchange, size: int, make: Callable[[], JsonObject]) -> None:
         """Answer with what `make` makes of stored texts of that many bytes, off the event loop where they are many."""
-        told = await made_of(self._services, exchange.caller, size, lambda: encode_body(make()))
-        await self.respond(exchange, told)
+        answer = await made_of(self._services, exchange.caller, size, lambda: encode_body(make()))
+        await self.respond(exchange, answer)
 
     async def respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:

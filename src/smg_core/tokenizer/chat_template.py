@@ -456,17 +456,17 @@ def _failed(fault: Exception) -> TemplateFailed:
             "The model's chat template does what a template may not.",
             param="messages",
             detail=str(fault),
-            said=str(fault),
+            outside_text=str(fault),
         )
     if isinstance(fault, jinja2.TemplateError) and not isinstance(fault, jinja2.TemplateRuntimeError):
         return TemplateFailed(
             f"The model's chat template refused the messages: {fault.message}",
             param="messages",
-            said=fault.message or "",
+            outside_text=fault.message or "",
         )
     return TemplateFailed(
         f"The model's chat template cannot render these messages: {fault}",
         param="messages",
         detail=type(fault).__name__,
-        said=str(fault),
+        outside_text=str(fault),
     )

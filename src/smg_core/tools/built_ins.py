@@ -160,5 +160,5 @@ def _may_use(caller: Caller, tool: BuiltInTool) -> bool:
 
 def _code(outcome: ToolOutcome) -> FaultCode:
     """Why a page could not be had, by what its reader says."""
-    told = outcome.structured.get("code") if isinstance(outcome.structured, Mapping) else None
-    return next((each for each in get_args(FaultCode) if each == told), "unreachable")
+    code = outcome.structured.get("code") if isinstance(outcome.structured, Mapping) else None
+    return next((each for each in get_args(FaultCode) if each == code), "unreachable")

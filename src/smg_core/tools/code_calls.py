@@ -45,15 +45,15 @@ class CodeCalls:
             ran = await runs.run(caller, asked, code, request_id)
         except NotFound as error:
             return ToolAnswer((Text(error.message),), is_error=True, code="container_gone")
-        return ToolAnswer((Text(ran.text),), ran.stopped is not None, ran.told, code=ran.stopped or "")
+        return ToolAnswer((Text(ran.text),), ran.stopped is not None, ran.as_object, code=ran.stopped or "")
 
 
 def answer_of_server(server: str, outcome: ToolOutcome) -> ToolAnswer:
     """What a server has given that ran code: its text, or `stdout` and `stderr` of its structured result."""
-    told = outcome.structured if isinstance(outcome.structured, Mapping) else {}
-    out, err = told.get("stdout"), told.get("stderr")
+    fields = outcome.structured if isinstance(outcome.structured, Mapping) else {}
+    out, err = fields.get("stdout"), fields.get("stderr")
     if not isinstance(out, str):
         out, err = ("", outcome.text) if outcome.is_error else (outcome.text, "")
     error = outcome.text if outcome.is_error else None
     ran = CodeAnswer(f"mcp_{server}", out, err if isinstance(err, str) else "", error)
-    return ToolAnswer((Text(outcome.text or ran.text),), False, ran.told)
+    return ToolAnswer((Text(outcome.text or ran.text),), False, ran.as_object)

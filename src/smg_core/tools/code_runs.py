@@ -38,15 +38,15 @@ class CodeAnswer(Struct, frozen=True):
     @property
     def text(self) -> str:
         """What the model is given."""
-        said = [each.rstrip("\n") for each in (self.stdout, self.stderr) if each]
+        outputs = [each.rstrip("\n") for each in (self.stdout, self.stderr) if each]
         if self.files:
-            said.append(
+            outputs.append(
                 "Files made or changed: " + ", ".join(f"{each.path} ({each.bytes} bytes)" for each in self.files)
             )
-        return "\n".join([*said, *self.notes]) or "The code has ended without output."
+        return "\n".join([*outputs, *self.notes]) or "The code has ended without output."
 
     @property
-    def told(self) -> JsonObject:
+    def as_object(self) -> JsonObject:
         """What the encoders are told."""
         files: list[Json] = [{"id": each.id, "path": each.path} for each in self.files]
         return {

@@ -42,6 +42,6 @@ def _is_of(host: str, path: str, domain: str) -> bool:
 def in_query(query: str, allowed: Sequence[str], blocked: Sequence[str]) -> str:
     """The query with the domains in the words that search services know."""
     sites = [f"site:{each.partition('/')[0]}" for each in allowed[:_IN_QUERY]]
-    told = [f"({' OR '.join(sites)})"] if len(sites) > 1 else sites
-    told += [f"-site:{each.partition('/')[0]}" for each in blocked[:_IN_QUERY]]
-    return " ".join([query, *told])
+    clauses = [f"({' OR '.join(sites)})"] if len(sites) > 1 else sites
+    clauses += [f"-site:{each.partition('/')[0]}" for each in blocked[:_IN_QUERY]]
+    return " ".join([query, *clauses])

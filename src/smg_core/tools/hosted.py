@@ -147,7 +147,7 @@ class HostedTools:
             asked = call.server.built_in
             return await self.built_ins.call(call, asked, arguments, caller, ask, request_id, progress)
 
-        def told(news: ToolProgress) -> None:
+        def report(news: ToolProgress) -> None:
             found = {"progress": news.progress, "total": news.total, "message": news.message}
             progress({name: value for name, value in found.items() if value is not None})
 
@@ -156,7 +156,7 @@ class HostedTools:
             raise PermissionDenied(f"This key may not use the tool '{call.name}'.", param=call.server.at)
         try:
             request = self._of(call.server, caller, headers, request_id)
-            outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
+            outcome = await request.call(call.name, arguments, progress=report, approved=call.approval is not None)
         except McpError as error:
             raise _refused(error, call.server) from error
         if call.server.url is None:
@@ -276,12 +276,12 @@ def _refused(error: McpError, server: ToolServer) -> SmgError:
     detail = f"the server of tools {server.label}: {error}" if server.url is None else None
     if error.status == 401:
         code = "mcp_authentication"
-        return AuthenticationFailed(message, param=server.at, code=code, detail=detail, said=str(error))
+        return AuthenticationFailed(message, param=server.at, code=code, detail=detail, outside_text=str(error))
     if isinstance(error, McpDenied):
         return PermissionDenied(message, param=server.at)
     if error.status == 403:
-        return PermissionDenied(message, param=server.at, detail=detail, said=str(error))
-    return ToolServerFailed(message, param=server.at, detail=detail, said=str(error))
+        return PermissionDenied(message, param=server.at, detail=detail, outside_text=str(error))
+    return ToolServerFailed(message, param=server.at, detail=detail, outside_text=str(error))
 
 
 def _answer(outcome: ToolOutcome) -> ToolAnswer:

@@ -79,5 +79,5 @@ def _server_tool(tool: McpTool, decision: Decision) -> ServerTool:
         "openWorldHint": tool.hints.open_world,
         "title": tool.title,
     }
-    told: JsonObject = {name: value for name, value in hints.items() if value is not None}
-    return ServerTool(tool.name, tool.description or None, tool.schema, told or None, decision.verdict)
+    annotations: JsonObject = {name: value for name, value in hints.items() if value is not None}
+    return ServerTool(tool.name, tool.description or None, tool.schema, annotations or None, decision.verdict)

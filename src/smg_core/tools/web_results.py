@@ -67,8 +67,8 @@ def _in_text(text: str) -> Iterable[CitableSource]:
 
 def page_read(outcome: ToolOutcome, asked: str) -> CitableSource:
     """The page that the reader of smg_mcp gave; `asked` is the address that was to be read."""
-    told = outcome.structured if isinstance(outcome.structured, Mapping) else {}
-    url, title = _first(told, ("url",)) or asked, _first(told, ("title",))
+    fields = outcome.structured if isinstance(outcome.structured, Mapping) else {}
+    url, title = _first(fields, ("url",)) or asked, _first(fields, ("title",))
     text = own_text(outcome.text)
     for line in (title, url):
         text = text.removeprefix(f"{line}\n") if line else text

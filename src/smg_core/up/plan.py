@@ -132,10 +132,10 @@ def _read(written: object) -> _Engine:
     try:
         engine = msgspec.convert(written, _Engine)
     except msgspec.ValidationError as error:
-        said = str(error)
-        name = said.removeprefix(_UNKNOWN_FIELD)
-        meant = nearest(name.removesuffix("`"), _Engine.__struct_fields__) if name != said else ""
-        raise ValueError(said + meant) from None
+        reason = str(error)
+        name = reason.removeprefix(_UNKNOWN_FIELD)
+        meant = nearest(name.removesuffix("`"), _Engine.__struct_fields__) if name != reason else ""
+        raise ValueError(reason + meant) from None
     if not engine.name or not engine.name.isprintable() or engine.name == GATEWAY:
         raise ValueError(f"name: {engine.name!r} cannot be the name of an engine")
     return engine

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from smg_core.middleware.entries import Limits as Limits
     from smg_core.middleware.settings import MiddlewareConfig as MiddlewareConfig
     from smg_core.settings import ConfigError as ConfigError
+    from smg_core.wasm.guest_report import GuestReport as GuestReport
     from smg_core.wasm.host import WasmHost as WasmHost
     from smg_core.wasm.plugin import WasmPlugin as WasmPlugin
-    from smg_core.wasm.told import GuestSaid as GuestSaid
 
 __all__, __getattr__, __dir__ = front_door(
     __name__,
@@ -48,6 +48,6 @@ __all__, __getattr__, __dir__ = front_door(
         "smg_core.settings": ("ConfigError",),
         "smg_core.wasm.host": ("WasmHost",),
         "smg_core.wasm.plugin": ("WasmPlugin",),
-        "smg_core.wasm.told": ("GuestSaid",),
+        "smg_core.wasm.guest_report": ("GuestReport",),
     },
 )

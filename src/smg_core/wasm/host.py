@@ -14,9 +14,9 @@ from weakref import WeakSet
 from smg_core.middleware.entries import Entry, Limits, entry_name
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.wasm.bounds import AnswerBounds
+from smg_core.wasm.guest_report import GuestReport
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import Hear, WasmPlugin
-from smg_core.wasm.told import GuestSaid
 
 __all__ = ["WasmHost"]
 
@@ -24,7 +24,7 @@ _DEFAULTS = MiddlewareConfig()
 _USUAL = Limits()
 
 
-def _unheard(name: str, said: GuestSaid) -> None:
+def _unheard(name: str, guest_words: GuestReport) -> None:
     """What components log and count goes nowhere."""
 
 

@@ -27,8 +27,8 @@ class ComponentPlan:
         self.outline = known
         world = world_of(known.exports)
         if world is None:
-            said = ", ".join(interface_hook(each) for each in known.exports) or "nothing"
-            raise Unusable(f"is of another world: it exports {said[:200]}, and none of our hooks")
+            hooks = ", ".join(interface_hook(each) for each in known.exports) or "nothing"
+            raise Unusable(f"is of another world: it exports {hooks[:200]}, and none of our hooks")
         self.world: World = world
         self.wants_wasi = self._check_imports(grants)
         spelt = {each.partition("@")[0]: each for each in known.exports}

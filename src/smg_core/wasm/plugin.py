@@ -39,12 +39,12 @@ from smg_core.middleware.entries import Entry
 from smg_core.request import GenerationRequest
 from smg_core.wasm.calls import STEPS, STEPS_S, GuestCall, GuestCalls, configured, rest_of_call
 from smg_core.wasm.cells import Arguments
+from smg_core.wasm.guest_report import GuestReport
 from smg_core.wasm.instances import Instances, Waiting
 from smg_core.wasm.places import CallPlaces
 from smg_core.wasm.plans import Unusable
 from smg_core.wasm.running import Compiled, Guest
 from smg_core.wasm.threads import GuestThreads, StartClaim
-from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import (
     SMG,
     about_value,
@@ -65,7 +65,7 @@ __all__ = ["Hear", "WasmPlugin"]
 
 Shown = TypeVar("Shown", RequestHead, ResponseHead)
 
-Hear = Callable[[str, GuestSaid], None]
+Hear = Callable[[str, GuestReport], None]
 """Called with a plugin's name and what one of its instances said in a call."""
 _MINUTE = 60.0
 _LATE = 1.2
@@ -195,18 +195,18 @@ class WasmPlugin:
         """Whether the next call of a function begins on the event loop."""
         return self.compiled.in_steps and self.places.begins_here(name)
 
-    def heard(self, told: GuestSaid) -> None:
+    def heard(self, guest_words: GuestReport) -> None:
         """Pass on what a guest said: so many lines a minute, of all its instances, and how many more there were."""
-        if told.lines:
+        if guest_words.lines:
             now = asyncio.get_running_loop().time()
             if now - self._minute >= _MINUTE:
                 self._minute, self._lines = now, 0
             room = max(0, self.entry.limits.log_lines - self._lines)
-            self._lines += len(told.lines)
-            told.dropped += len(told.lines[room:])
-            del told.lines[room:]
-        if told.lines or told.counts or told.dropped:
-            self._hear(self.name, told)
+            self._lines += len(guest_words.lines)
+            guest_words.dropped += len(guest_words.lines[room:])
+            del guest_words.lines[room:]
+        if guest_words.lines or guest_words.counts or guest_words.dropped:
+            self._hear(self.name, guest_words)
 
     def run(self, call: Callable[[], Any], tenant: str) -> "asyncio.Future[Any]":
         """Run something that blocks in a thread, when the tenant may have one. Cancelled as in `GuestThreads.run`."""
@@ -278,7 +278,7 @@ class _Session:
             try:
                 begun = self._tried_here(guest, name, written, begins=begins)
                 if not begun:
-                    return head_verdict(self._told(guest))
+                    return head_verdict(self._answer_of(guest))
                 plugin.places.was_long(name)
             finally:
                 plugin.places.took(name, guest.longest_s)
@@ -312,7 +312,7 @@ class _Session:
             self._lost()
             raise
 
-    def _told(self, guest: Guest) -> Any:
+    def _answer_of(self, guest: Guest) -> Any:
         """The answer to the call that is over, and what the guest said beside it. Raises MiddlewareFault."""
         try:
             answer = guest.answer()
@@ -378,7 +378,7 @@ class _Session:
         return True
 
     def _heard(self, guest: Guest) -> None:
-        if guest.has_told:
+        if guest.has_reported:
             self._plugin.heard(guest.tell())
 
     def _lost(self) -> None:
@@ -490,8 +490,8 @@ class _Session:
             return text_verdict(await self._in_a_thread(work, 1))
 
     async def on_end(self, end: End) -> str:
-        said: str = await self._call("end", 0, end_value(end))
-        return said
+        verdict: str = await self._call("end", 0, end_value(end))
+        return verdict
 
     async def on_error(self, failure: Failure) -> Continue | Reject:
         return error_verdict(await self._call("error", len(failure.message), failure_value(failure)))

@@ -32,9 +32,9 @@ from smg_core.middleware.entries import Limits
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.wasm.bounds import AnswerBounds
 from smg_core.wasm.cells import CELL, Arguments, Malformed, cell_text, put_text
+from smg_core.wasm.guest_report import GuestReport
 from smg_core.wasm.joining import PACKED, Broken, outline, with_adapter
 from smg_core.wasm.plans import ComponentPlan, Unusable
-from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import CLOCK, HOST, OURS, PASSES, RANDOM, Function, interface_hook
 
 __all__ = ["Compiled", "Guest", "GuestStopped", "Sandbox"]
@@ -42,9 +42,9 @@ __all__ = ["Compiled", "Guest", "GuestStopped", "Sandbox"]
 _CORE_INSTANCES, _TABLES, _TABLE_ELEMENTS, _MEMORIES = 64 + 4, 32, 100_000, 8 + 1  # the latter parts are the adapter's
 _BOUNDS = AnswerBounds.of(MiddlewareConfig())
 _ADAPTER = files("smg_core.wasm") / "adapter"
-_MOST_SAID = 4096  # calls of log and count in one call of a guest, which is stopped then
+_MOST_LINES = 4096  # calls of log and count in one call of a guest, which is stopped then
 _MOST_TEXT = 1 << 20  # characters of all that it says there
-_SAID_IN_STEP = 16  # calls of log and count after which a step on the event loop ends: some 0.5 ms
+_LINES_IN_STEP = 16  # calls of log and count after which a step on the event loop ends: some 0.5 ms
 _TICKS = 12  # ticks of a deadline: a guest is stopped within one tick of it
 _QUIET_S = 0.5  # seconds without a call after which the epoch stands still
 _SUSPECT_S, _WATCHED = 0.001, 256  # a step as long as this on the event loop has so many measured
@@ -97,7 +97,7 @@ class GuestStopped(MiddlewareFault):
 def _reason(error: BaseException) -> str:
     """A failure within wasmtime in words."""
     text = str(error)
-    found = next((said for mark, said in _ENGINE_FAULTS if mark in text), None)
+    found = next((sentence for mark, sentence in _ENGINE_FAULTS if mark in text), None)
     return found or f"failed: {(text.splitlines() or [''])[0][:200]}"
 
 
@@ -298,7 +298,7 @@ class Compiled:
         if self._plan.wants_wasi:
             linker.add_wasip2()
         given: dict[str, dict[str, Callable[..., object]]] = {
-            HOST: {"log": host.said_log, "count": host.said_count},
+            HOST: {"log": host.log_line, "count": host.count},
             CLOCK: {"now": lambda store: int(time.time() * 1000)},
             RANDOM: {"number": lambda store: randbits(64)},
         }
@@ -334,8 +334,8 @@ class Guest:
 
     def __init__(self, compiled: Compiled, component: Component, *, wasi: bool, least_s: float = 0.0) -> None:
         self.compiled = compiled
-        self.told = GuestSaid()
-        self.has_told = False
+        self.report = GuestReport()
+        self.has_reported = False
         limits = compiled.limits
         self._ticking = compiled.sandbox.epoch
         self._deadline_s = max(limits.deadline_ms / 1000, least_s)
@@ -361,7 +361,7 @@ class Guest:
         self._read: Callable[[str], Any] | None = None
         self._given: Arguments | None = None
         self._ends = 0.0
-        self._step = self._said = 0
+        self._step = self._lines = 0
         self._stopped = False
         self._cpu = compiled.sandbox.cpu
         self.longest_s = 0.0
@@ -553,30 +553,30 @@ class Guest:
 
     # ------------------------------------------------------------------------------------------------------------- host
 
-    def said_log(self, store: object, level: str, message: str) -> None:
+    def log_line(self, store: object, level: str, message: str) -> None:
         """The guest logs a line."""
         self._check_flood(len(message))
-        self.told.log(level, message)
+        self.report.log(level, message)
 
-    def said_count(self, store: object, name: str, by: float) -> None:
+    def count(self, store: object, name: str, by: float) -> None:
         """The guest counts."""
         self._check_flood(len(name))
-        self.told.count(name, by)
+        self.report.count(name, by)
 
     def _check_flood(self, size: int) -> None:
         """Stop a guest that only talks: each call of the host costs microseconds, and more with a long text, with the
         interpreter's lock."""
-        self.has_told = True
-        self._said += 1
-        if self._said % _SAID_IN_STEP == 0 and self._step == _STEP:
+        self.has_reported = True
+        self._lines += 1
+        if self._lines % _LINES_IN_STEP == 0 and self._step == _STEP:
             self._set_step(_AT_ONCE)
-        if self.told.dropped >= _MOST_SAID or self.told.size + size > _MOST_TEXT:
+        if self.report.dropped >= _MOST_LINES or self.report.size + size > _MOST_TEXT:
             raise WasmtimeError("it floods the log")
 
-    def tell(self) -> GuestSaid:
+    def tell(self) -> GuestReport:
         """What it has said since this was last asked."""
-        told, self.told, self.has_told = self.told, GuestSaid(), False
-        return told
+        words, self.report, self.has_reported = self.report, GuestReport(), False
+        return words
 
     def close(self) -> None:
         """Free its memory."""
@@ -588,5 +588,5 @@ class Guest:
 def _fault(failed: int) -> MiddlewareFault:
     """The fault that an error of wasmtime's C interface is."""
     error = WasmtimeError._from_ptr(ctypes.cast(failed, ctypes.POINTER(ffi.wasmtime_error_t)))
-    said = _reason(error)
-    return GuestStopped(said) if "deadline" in said else MiddlewareFault(said)
+    reason = _reason(error)
+    return GuestStopped(reason) if "deadline" in reason else MiddlewareFault(reason)

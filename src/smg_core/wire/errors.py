@@ -79,10 +79,10 @@ def anthropic_error(error: SmgError, request_id: str = "", locate: Locate | None
     message, param = _message_and_param(error, locate, anthropic_text(error))
     if param is not None and param not in message and not isinstance(error, PromptTooLong):
         message = f"{_INDEX.sub(_DOTTED, param)}: {message}"
-    told: JsonObject = {"type": error.anthropic_type, "message": message}
+    fields: JsonObject = {"type": error.anthropic_type, "message": message}
     if error.code in _ANTHROPIC_CODES:
-        told["details"] = {"error_code": error.code}
-    found: JsonObject = {"type": "error", "error": told}
+        fields["details"] = {"error_code": error.code}
+    found: JsonObject = {"type": "error", "error": fields}
     if request_id:
         found["request_id"] = request_id
     return encode_object(found)

@@ -79,8 +79,8 @@ class Explanation:
 
     def __repr__(self) -> str:
         found = _summary(self)
-        told = [f"{name}={found[name]!r}" for name in ("model", "worker", "policy", "prompt_tokens", "total_ms")]
-        return f"<Explanation {' '.join(told)}>"
+        fields = [f"{name}={found[name]!r}" for name in ("model", "worker", "policy", "prompt_tokens", "total_ms")]
+        return f"<Explanation {' '.join(fields)}>"
 
     def _repr_html_(self) -> str:
         """A card for a notebook."""

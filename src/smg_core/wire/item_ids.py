@@ -70,25 +70,25 @@ def known_items(
 
 def _same(given: JsonObject, kept: JsonObject) -> bool:
     """Whether the two say the same. Of reasoning clients send back what their types know: what only one has says nothing."""
-    one, other = _said_of(given), _said_of(kept)
+    one, other = _own_fields(given), _own_fields(kept)
     if given.get("type") == "reasoning" == kept.get("type"):
         return all(one[name] == other[name] for name in one.keys() & other.keys())
     return one == other
 
 
-def _said_of(item: JsonObject) -> JsonObject:
+def _own_fields(item: JsonObject) -> JsonObject:
     """The item without what is empty and what says nothing of its own."""
     return {
-        name: _said(each)
+        name: _own_value(each)
         for name, each in item.items()
         if each not in (None, [], {}) and name not in _MADE_HERE and name not in _NOT_READ
     }
 
 
-def _said(value: Json) -> Json:
+def _own_value(value: Json) -> Json:
     if isinstance(value, list):
-        return [_said(each) for each in value]
-    return _said_of(value) if isinstance(value, dict) else value
+        return [_own_value(each) for each in value]
+    return _own_fields(value) if isinstance(value, dict) else value
 
 
 def _duplicate(id: str, at: str) -> InvalidRequest:

@@ -114,8 +114,8 @@ def _expect_field(text: "_Window", field: str | None) -> None:
     """The name of a field; any other than `field` is refused."""
     name = text.name()
     if field is None or name != b'"%s"' % field.encode():
-        told = name.strip(b'"')[:320].decode("utf-8", "replace")[:80]
-        raise InvalidRequest(f"Unknown parameter: '{told}'.", param=told, code="unknown_parameter")
+        field_name = name.strip(b'"')[:320].decode("utf-8", "replace")[:80]
+        raise InvalidRequest(f"Unknown parameter: '{field_name}'.", param=field_name, code="unknown_parameter")
     text.expect(b":")
 
 

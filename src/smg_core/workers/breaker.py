@@ -158,7 +158,7 @@ class Breakers:
         self._breakers: dict[str, Breaker] = {}
         self.tripped: set[str] = set()
         self.ranks_tripped: dict[str, set[int]] = {}  # worker to those of its ranks that are tripped
-        self._told: set[str] = set()  # those that are in the table
+        self._in_table: set[str] = set()  # those that are in the table
 
     def adopt(self, settings: BreakerConfig) -> None:
         """Go by these settings from now on; other ones than before close all breakers."""
@@ -302,10 +302,10 @@ class Breakers:
         if breaker is not None and not breaker.quiet:
             breaker.stand(BreakerStanding())
             self._note(key, breaker)
-        if key in self._told and alone:
-            self._told.discard(key)
+        if key in self._in_table and alone:
+            self._in_table.discard(key)
             self._version = None
-        elif key in self._told:
+        elif key in self._in_table:
             self._tell(key, BreakerStanding())
 
     # ------------------------------------------------------------------------------------------------ with other processes
@@ -322,7 +322,7 @@ class Breakers:
             before = table.find(key)
             if before is not None:
                 breaker.stand(before)
-            elif key in self._told:  # another process has closed it
+            elif key in self._in_table:  # another process has closed it
                 breaker.stand(BreakerStanding())
             yield
             if breaker.standing != before:
@@ -335,8 +335,8 @@ class Breakers:
                 self._put(self._table, key, standing)
 
     def _put(self, table: BreakerTable, key: str, standing: BreakerStanding) -> None:
-        told = table.put(key, standing)
-        (self._told.add if told and not standing.quiet else self._told.discard)(key)
+        change = table.put(key, standing)
+        (self._in_table.add if change and not standing.quiet else self._in_table.discard)(key)
 
     def _look(self) -> None:
         """Take over what other processes have written, if anything was since the last look."""
@@ -347,7 +347,7 @@ class Breakers:
         """Take over what other processes have written."""
         with table.lock:
             self._version, rows = table.version, table.read()
-        for key in self._told - rows.keys():
+        for key in self._in_table - rows.keys():
             breaker = self._of(key)
             breaker.stand(BreakerStanding())
             self._note(key, breaker)
@@ -355,7 +355,7 @@ class Breakers:
             breaker = self._of(key)
             breaker.stand(standing)
             self._note(key, breaker)
-        self._told = set(rows)
+        self._in_table = set(rows)
 
 
 _OF = "\0"

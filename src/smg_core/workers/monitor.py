@@ -164,15 +164,15 @@ class Monitor:
     async def _renew(self, worker: Worker) -> None:
         """Join by a new client, again and again until that succeeds. The same error is logged once."""
         worker.pending = worker.pending or "it has not joined yet"
-        told = ""
+        reason = ""
         while True:
             began = self._clock.monotonic()
             try:
                 engine, models = await self._joined_anew(worker)
             except CANNOT_JOIN as error:
                 worker.pending = str(error)
-                if worker.pending != told:
-                    told = worker.pending
+                if worker.pending != reason:
+                    reason = worker.pending
                     log.warning("worker %s has not joined as it was changed to be: %s", worker.name, error)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
@@ -180,7 +180,7 @@ class Monitor:
         worker.pending = ""
         self._renewals.pop(worker.name, None)
         self._take_over(worker, engine, models)
-        self._look_at_process(worker, worker.said, began)
+        self._look_at_process(worker, worker.stated_facts, began)
 
     async def _joined_anew(self, worker: Worker) -> tuple[Engine, tuple[str, ...]]:
         engine = await self._connect(worker)
@@ -324,7 +324,7 @@ class Monitor:
 
     async def _wait_until_joined(self, worker: Worker) -> Engine:
         """Connect and join, again and again until that succeeds. The same error is logged once."""
-        told = ""
+        reason = ""
         while True:
             began = self._clock.monotonic()
             try:
@@ -336,8 +336,8 @@ class Monitor:
                 self._joined(worker, type(error).__name__, began)
                 if isinstance(error, WorkerGone):
                     worker.process.unreachable()
-                if str(error) != told:
-                    worker.reason = told = str(error)
+                if str(error) != reason:
+                    worker.reason = reason = str(error)
                     self._changed.set()
                     log.warning("worker %s has not joined: %s", worker.name, error)
                 if not worker.in_flight:  # connect again the next time, perhaps in another dialect
@@ -347,7 +347,7 @@ class Monitor:
                 self._joined(worker, "ok", began)
                 worker.take_load(None)
                 self._registry.serve(worker, models)
-                self._look_at_process(worker, worker.said, began)
+                self._look_at_process(worker, worker.stated_facts, began)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
                 log.info("worker %s is spoken to in the dialect %s", worker.name, worker.facts.dialect)
                 return engine
@@ -434,7 +434,7 @@ class Monitor:
         info, facts = described
         if worker.info is not None and info != worker.info:
             return True
-        if worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv):
+        if worker.stated_facts is not None and (facts != worker.stated_facts or facts.kv != worker.stated_facts.kv):
             return True
         self._look_at_process(worker, facts, began)
         return False
@@ -483,7 +483,7 @@ class Monitor:
         self._seen[worker.name] = number  # one probe counts once, here as elsewhere
         if new and self._tell_others is not None:
             # Beside what follows from it here: a channel that is slow holds that up in no process.
-            telling = asyncio.create_task(_told(self._tell_others, worker.name), name="tell of health")
+            telling = asyncio.create_task(_call_back(self._tell_others, worker.name), name="tell of health")
             self._telling.add(telling)
             telling.add_done_callback(self._telling.discard)
         return outcome, reason
@@ -564,7 +564,7 @@ class Monitor:
             self._on_lost(worker)
 
 
-async def _told(tell: Callable[[str], Awaitable[None]], name: str) -> None:
+async def _call_back(tell: Callable[[str], Awaitable[None]], name: str) -> None:
     await tell(name)
 
 

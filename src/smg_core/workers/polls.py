@@ -120,9 +120,9 @@ def packed_loads(loads: Loads | None) -> bytes:
 
 def loads_of(answer: bytes) -> Loads | None:
     """The load that was told."""
-    if not (told := msgpack.decode(answer)):
+    if not (loads := msgpack.decode(answer)):
         return None
-    others, *rows = told
+    others, *rows = loads
     return Loads(tuple([RankLoad(*row) for row in rows]), others)
 
 

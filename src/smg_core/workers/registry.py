@@ -268,9 +268,9 @@ class Registry:
     def missing(self) -> str:
         """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""
         absent = [worker for worker in self._workers.values() if worker.state != "ready"]
-        told = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
-        more = len(absent) - len(told)
-        return "; ".join([*told, *([f"{more} more"] if more else [])]) or "there are none"
+        reasons = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
+        more = len(absent) - len(reasons)
+        return "; ".join([*reasons, *([f"{more} more"] if more else [])]) or "there are none"
 
     def kinds(self, model: str) -> frozenset[EngineFacts]:
         """The different facts of the engines of the ready workers for `model`, whatever their role."""

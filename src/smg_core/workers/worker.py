@@ -300,7 +300,7 @@ class ProbeCall:
         self._give_back = give_back
         self._out = True
 
-    def told(self) -> bool:
+    def take_outcome(self) -> bool:
         """Called when an outcome of it is told. Whether it is the first one: the calls of one request for several choices are one
         probe."""
         first, self._out = self._out, False
@@ -308,7 +308,7 @@ class ProbeCall:
 
     def give_back(self) -> None:
         """Called when nothing comes of it any more, however often, and whether it was told or not."""
-        if self.told():
+        if self.take_outcome():
             self._give_back()
 
 
@@ -320,17 +320,16 @@ _NO_KV = KvFacts()
 class Worker:
     """A worker as the gateway knows it now. `source` says who brought it: the settings, an operator at the admin door, or a
     source of workers (`discovery`), which alone changes it then. `row` is its row on the board, `models` the model names that it
-    serves, `facts` what its engine can do after the operator's settings and `said` what it said itself (None before it has
-    joined), and `kv` what it says of the cache that it shares with others. `reached` is the
-    client of its engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the
-    LoRA adapters that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for
-    them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
-    people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
-    from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
-    there now. `process` tells whether the engine is still the process that it was. `failing`: its health checks fail, in any
-    state. `asleep`: its engine has given its memory free, and gets no requests. `ended` counts the calls of this process that
-    have ended. `kept_record` is what policies are shown of it, None once that has changed. `since`: when this engine was added,
-    in monotonic seconds."""
+    serves, `facts` what its engine can do after the operator's settings and `stated_facts` what it said itself (None before it
+    has joined), and `kv` what it says of the cache that it shares with others. `reached` is the client of its engine, None before
+    it has joined and after it has left; `engine` is the same, or an error. `adapters` are the LoRA adapters that the engine
+    holds, by name with the engine's id, and `adapter_names` the names by which clients ask for them. `evidence` has, by name,
+    what its engine said of itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in
+    its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec from being used; the client
+    that was there before serves meanwhile. `client_calls` counts what goes through the client that is there now. `process` tells
+    whether the engine is still the process that it was. `failing`: its health checks fail, in any state. `asleep`: its engine has
+    given its memory free, and gets no requests. `ended` counts the calls of this process that have ended. `kept_record` is what
+    policies are shown of it, None once that has changed. `since`: when this engine was added, in monotonic seconds."""
 
     spec: WorkerSpec
     row: int
@@ -339,7 +338,7 @@ class Worker:
     reached: Engine | None = None
     info: ModelInfo | None = None
     facts: EngineFacts = _UNKNOWN
-    said: EngineFacts | None = None
+    stated_facts: EngineFacts | None = None
     kv: KvFacts = _NO_KV
     models: tuple[str, ...] = ()
     adapters: Mapping[str, str] = attrs.field(factory=dict)
@@ -423,7 +422,7 @@ class Worker:
         self.load = load
         self.forget_record()
 
-    def told_of(self, elsewhere: int, *, doubted: bool) -> None:
+    def note_elsewhere(self, elsewhere: int, *, doubted: bool) -> None:
         """Other gateways have so many requests there, and whether most of them do not reach it: it then has half its weight until
         it is known here how it is."""
         if (elsewhere, doubted) != (self._elsewhere, self._doubted):
@@ -432,7 +431,7 @@ class Worker:
 
     @property
     def elsewhere(self) -> tuple[int, bool]:
-        """What other gateways were last heard to say, as `told_of` takes it."""
+        """What other gateways were last heard to say, as `note_elsewhere` takes it."""
         return self._elsewhere, self._doubted
 
     @property

@@ -131,10 +131,10 @@ def _entry(written: object) -> WorkerEntry:
     try:
         return msgspec.convert(written, WorkerEntry)
     except msgspec.ValidationError as error:
-        said = str(error)
-        name = said.removeprefix(_UNKNOWN_FIELD)
-        meant = nearest(name.removesuffix("`"), WorkerEntry.__struct_fields__) if name != said else ""
-        raise ValueError(said + meant) from None
+        reason = str(error)
+        name = reason.removeprefix(_UNKNOWN_FIELD)
+        meant = nearest(name.removesuffix("`"), WorkerEntry.__struct_fields__) if name != reason else ""
+        raise ValueError(reason + meant) from None
 
 
 def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:

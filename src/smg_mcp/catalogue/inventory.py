@@ -72,8 +72,8 @@ def tools_of(raw: Iterable[Mapping[str, Any]], settings: InventorySettings) -> l
     found = []
     for each in raw:
         schema, fault = readable_schema({"type": "object", **each["inputSchema"]})
-        said = each.get("annotations")
-        annotations: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+        stated = each.get("annotations")
+        annotations: Mapping[str, Any] = stated if isinstance(stated, Mapping) else {}
         found.append(
             ListedTool(
                 each["name"],
@@ -81,7 +81,7 @@ def tools_of(raw: Iterable[Mapping[str, Any]], settings: InventorySettings) -> l
                 schema,
                 each.get("title") if isinstance(each.get("title"), str) else None,
                 each.get("outputSchema") if isinstance(each.get("outputSchema"), Mapping) else None,
-                ToolHints(*(_said(annotations, f"{name}Hint") for name in _HINTS)),
+                ToolHints(*(_hint(annotations, f"{name}Hint") for name in _HINTS)),
                 fault,
             )
         )
@@ -95,9 +95,9 @@ def plain_tool(raw: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("title", "description"):
         if isinstance(raw.get(key), str):
             found[key] = _as_text(raw[key])
-    said = raw.get("annotations")
-    if isinstance(said, Mapping):
-        hints = {f"{name}Hint": _said(said, f"{name}Hint") for name in _HINTS}
+    annotations = raw.get("annotations")
+    if isinstance(annotations, Mapping):
+        hints = {f"{name}Hint": _hint(annotations, f"{name}Hint") for name in _HINTS}
         found["annotations"] = {key: value for key, value in hints.items() if value is not None}
     return found
 
@@ -114,7 +114,7 @@ def _as_text(value: str) -> str:
 _HINTS = ("readOnly", "destructive", "idempotent", "openWorld")
 
 
-def _said(annotations: Mapping[str, Any], key: str) -> bool | None:
+def _hint(annotations: Mapping[str, Any], key: str) -> bool | None:
     value = annotations.get(key)
     return value if isinstance(value, bool) else None
 
@@ -132,34 +132,34 @@ def offered_tools(
     kept: list[tuple[McpServer, ListedTool, ToolSettings]] = []
     for server, tools in listed:
         for tool in tools:
-            told = server.tools.get(tool.tool, _PLAIN)
-            reason = _reason_to_hide(server, tool, told)
+            settings = server.tools.get(tool.tool, _PLAIN)
+            reason = _reason_to_hide(server, tool, settings)
             if reason is None:
-                kept.append((server, tool, told))
+                kept.append((server, tool, settings))
             else:
                 left_out[server.name][tool.tool] = reason
-    names = unique_names([(server.name, tool.tool, told.alias) for server, tool, told in kept])
+    names = unique_names([(server.name, tool.tool, settings.alias) for server, tool, settings in kept])
     offered = [
         McpTool(
             name,
             server.name,
             tool.tool,
-            told.description if told.description is not None else tool.description,
-            schema_for(tool.schema, told.arg_mapping),
+            settings.description if settings.description is not None else tool.description,
+            schema_for(tool.schema, settings.arg_mapping),
             tool.title,
             tool.output_schema,
-            tool.hints if told.idempotent is None else attrs.evolve(tool.hints, idempotent=told.idempotent),
+            tool.hints if settings.idempotent is None else attrs.evolve(tool.hints, idempotent=settings.idempotent),
         )
-        for name, (server, tool, told) in zip(names, kept, strict=True)
+        for name, (server, tool, settings) in zip(names, kept, strict=True)
     ]
     return offered, left_out
 
 
-def _reason_to_hide(server: McpServer, tool: ListedTool, told: ToolSettings) -> str | None:
-    if told.hidden:
+def _reason_to_hide(server: McpServer, tool: ListedTool, settings: ToolSettings) -> str | None:
+    if settings.hidden:
         return "the configuration hides it"
     allowed = server.allowed_tools
-    if allowed is not None and tool.tool not in allowed and told.alias not in allowed:
+    if allowed is not None and tool.tool not in allowed and settings.alias not in allowed:
         return "it is not among the allowed tools"
     if server.read_only and not tool.hints.is_read_only:
         return "only tools that change nothing are allowed"

@@ -118,13 +118,13 @@ def block_of(part: ToolPart) -> dict[str, Any]:
             return {"type": "audio", "data": part.data, "mimeType": part.mime}
         case ToolLink():
             link = {"uri": part.uri, "name": part.name, "mimeType": part.mime, "description": part.description}
-            return {"type": "resource_link", **_told(link)}
+            return {"type": "resource_link", **_given(link)}
         case ToolResource():
             resource = {"uri": part.uri, "mimeType": part.mime, "text": part.text, "blob": part.data}
-            return {"type": "resource", "resource": _told(resource)}
+            return {"type": "resource", "resource": _given(resource)}
 
 
-def _told(fields: Mapping[str, str | None]) -> dict[str, str]:
+def _given(fields: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -83,8 +83,8 @@ def _check_server(server: McpServer) -> None:
     aliases = [tool.alias for tool in server.tools.values() if tool.alias is not None]
     if len(set(aliases)) < len(aliases):
         raise McpConfigError(f"{place}.tools: two tools have the same alias")
-    for tool, told in server.tools.items():
-        mapping = told.arg_mapping
+    for tool, settings in server.tools.items():
+        mapping = settings.arg_mapping
         if len(set(mapping.renames.values())) < len(mapping.renames):
             raise McpConfigError(f"{place}.tools.{tool}.arg_mapping.renames: two arguments get the same name")
 

@@ -21,7 +21,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """What comes before the first section, and the description of each parameter that has one. `text` is without the
     indentation of the code, as `inspect.getdoc` gives it."""
     lines = text.splitlines()
-    said, parameters = [], dict[str, str]()
+    before, parameters = [], dict[str, str]()
     at = 0
     while at < len(lines):
         line, after = lines[at].strip(), lines[at + 1].strip() if at + 1 < len(lines) else ""
@@ -35,7 +35,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         if line.startswith(":"):
             at = _field(lines, at, parameters)
             continue
-        said.append(lines[at].rstrip())
+        before.append(lines[at].rstrip())
         at += 1
     while at < len(lines):  # behind the first section that is none of parameters, they may still come
         line, after = lines[at].strip(), lines[at + 1].strip() if at + 1 < len(lines) else ""
@@ -44,7 +44,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
             at = _section(lines, at + (2 if underlined else 1), parameters, numpy=underlined)
         else:
             at += 1
-    return "\n".join(said).strip(), parameters
+    return "\n".join(before).strip(), parameters
 
 
 def _section(lines: list[str], at: int, found: dict[str, str], *, numpy: bool) -> int:

@@ -152,11 +152,11 @@ class FunctionSession:
 def _telling(loop: asyncio.AbstractEventLoop, progress: OnProgress | None) -> OnProgress:
     """Passes on what a function tells of its progress, in whatever thread it is."""
 
-    def told(news: ToolProgress) -> None:
+    def report(news: ToolProgress) -> None:
         if progress is not None and not loop.is_closed():
             loop.call_soon_threadsafe(progress, news)
 
-    return told
+    return report
 
 
 async def _then(call: Callable[[], Awaitable[Any]], limits: McpLimits) -> ToolOutcome:
@@ -188,11 +188,11 @@ def _called(call: Callable[[], Any], limits: McpLimits) -> ToolOutcome | Awaitab
 def _raised(error: BaseException) -> ToolOutcome:
     """What the model is told of an error of a function: which it is, and what it says."""
     try:
-        said = str(error)
+        message = str(error)
     except BaseException:  # noqa: BLE001  # users' code, as above
-        said = "(it cannot be shown)"
+        message = "(it cannot be shown)"
     name = type(error).__name__
-    return error_outcome(as_text(f"{name}: {said}" if said else name)[:_SHOWN])
+    return error_outcome(as_text(f"{name}: {message}" if message else name)[:_SHOWN])
 
 
 def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
@@ -205,8 +205,8 @@ def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
             if not all(isinstance(each, _PARTS) for each in value.content):
                 return error_outcome("the function gave an outcome with what is no part of one")
             structured = msgspec.json.decode(msgspec.json.encode(value.structured))
-            told = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
-            return outcome_of({**told, "structuredContent": structured}, limits)
+            fields = {"content": [block_of(each) for each in value.content], "isError": value.is_error}
+            return outcome_of({**fields, "structuredContent": structured}, limits)
         if parts and all(isinstance(each, _PARTS) for each in parts):
             return outcome_of({"content": [block_of(each) for each in parts]}, limits)
         text = msgspec.json.encode(value).decode()

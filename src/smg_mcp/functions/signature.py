@@ -39,7 +39,7 @@ class ToolContext:
 
     tenant: str = ""
     request_id: str = ""
-    progress: OnProgress = attrs.field(default=lambda told: None, repr=False)
+    progress: OnProgress = attrs.field(default=lambda progress: None, repr=False)
 
 
 @attrs.frozen
@@ -84,7 +84,7 @@ def read_function(given: Callable[..., Any] | PythonTool) -> ReadFunction:
     called = inner if inspect.isroutine(inner) else type(inner).__call__
     if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise ValueError(f"the function {name} yields; a tool returns its result")
-    said, described = read_docstring(inspect.getdoc(inner if inspect.isroutine(inner) else called) or "")
+    summary, described = read_docstring(inspect.getdoc(inner if inspect.isroutine(inner) else called) or "")
     try:
         signature, types_of = inspect.signature(function), _types_of(called)
     except (TypeError, ValueError, NameError, AttributeError) as error:
@@ -96,7 +96,7 @@ def read_function(given: Callable[..., Any] | PythonTool) -> ReadFunction:
     return ReadFunction(
         tool,
         name,
-        tool.description if tool.description is not None else said,
+        tool.description if tool.description is not None else summary,
         schema,
         inspect.iscoroutinefunction(called),
         arguments,

@@ -64,9 +64,9 @@ def _fits(rule: PolicyRule, facts: CallFacts) -> bool:
         if pattern is not None and not fnmatchcase(value, pattern):
             return False
     hints = facts.hints
-    said = (
+    stated = (
         (rule.read_only, hints.is_read_only),
         (rule.destructive, hints.is_destructive),
         (rule.open_world, hints.is_open_world),
     )
-    return all(wanted is None or wanted is value for wanted, value in said)
+    return all(wanted is None or wanted is value for wanted, value in stated)

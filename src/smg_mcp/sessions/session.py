@@ -21,7 +21,7 @@ from smg_mcp.records.base import ListFaults, OnProgress, ToolOutcome
 from smg_mcp.records.errors import McpBadAnswer, McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.records.settings import McpSettings
 from smg_mcp.sessions.times import SessionTimes
-from smg_mcp.transport.connection import ConnectionLost, McpConnection, ServerSaidNo
+from smg_mcp.transport.connection import ConnectionLost, McpConnection, ServerRefusedCall
 
 __all__ = ["Session"]
 
@@ -77,7 +77,7 @@ class Session:
                 result = await self._asked(lambda each: each.call(tool, arguments, progress), twice=twice)
         except TimeoutError:
             raise McpTimeout(f"the tool did not answer within {timeout_s:g} s") from None
-        except ServerSaidNo as error:
+        except ServerRefusedCall as error:
             return error_outcome(str(error))
         finally:
             self._slots.release()
@@ -316,9 +316,9 @@ _MOST_SHOWN = 20
 
 
 def _shown(faults: Mapping[str, str]) -> str:
-    told = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
-    more = len(faults) - len(told)
-    return "; ".join(told + ([f"and {more} more"] if more else [])) or "none"
+    reasons = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
+    more = len(faults) - len(reasons)
+    return "; ".join(reasons + ([f"and {more} more"] if more else [])) or "none"
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> McpError | None:

@@ -32,7 +32,7 @@ from smg_mcp.transport.stdio import stdio_streams
 from smg_mcp.transport.streams import ScreenedStreams
 from smg_mcp.transport.wire import GuardedTransport
 
-__all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerSaidNo", "open_connection"]
+__all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerRefusedCall", "open_connection"]
 
 
 class _Quiet(logging.Filter):
@@ -68,7 +68,7 @@ class ConnectionLost(McpUnavailable):
         self.never_sent = never_sent
 
 
-class ServerSaidNo(McpError):
+class ServerRefusedCall(McpError):
     """The server answered a request with a JSON-RPC error: for a call, the tool's failure."""
 
     code = "mcp_error_answer"
@@ -120,15 +120,15 @@ class McpConnection:
         return (info.title or info.name if info else "", self._client.instructions or "", self._client.protocol_version)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], progress: OnProgress | None) -> dict[str, Any]:
-        """The result of a call as JSON. Raises our errors; ServerSaidNo where the server answers with one of JSON-RPC."""
-        told: Any = None
+        """The result of a call as JSON. Raises our errors; ServerRefusedCall where the server answers with one of JSON-RPC."""
+        received: Any = None
         if progress is not None:
 
-            async def told(done: float, total: float | None, message: str | None) -> None:
+            async def report(done: float, total: float | None, message: str | None) -> None:
                 progress(ToolProgress(done, total, message))
 
         with self._errors():
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=told)
+            result = await self._client.call_tool(tool, dict(arguments), progress_callback=received)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listed(self, what: str, most: int, pages: int) -> list[dict[str, Any]]:
@@ -147,8 +147,8 @@ class McpConnection:
             with self._errors():
                 page = await ask(cursor=cursor)
             for each in getattr(page, field):
-                told = each.model_dump(by_alias=True, mode="json", exclude_none=True)
-                found.setdefault(told[key], told)
+                listed = each.model_dump(by_alias=True, mode="json", exclude_none=True)
+                found.setdefault(listed[key], listed)
             cursor = page.next_cursor
             if cursor in seen or len(found) >= most:
                 break
@@ -219,15 +219,15 @@ class McpConnection:
         fault = data.get(self._mark) if isinstance(data, dict) else None
         if isinstance(fault, dict):
             return _of_fault(fault)
-        code, said = error.error.code, str(error.error.message)
+        code, server_words = error.error.code, str(error.error.message)
         # Servers use these codes as well: only the package's own words, or an end that was seen, say what it means by them.
-        if code == types.CONNECTION_CLOSED and (self.streams.ended.is_set() or said.startswith("SSE stream")):
+        if code == types.CONNECTION_CLOSED and (self.streams.ended.is_set() or server_words.startswith("SSE stream")):
             return self._ended()
-        if code == types.REQUEST_TIMEOUT and said.endswith(" timed out"):
+        if code == types.REQUEST_TIMEOUT and server_words.endswith(" timed out"):
             return ConnectionLost("the server did not answer")
-        if code == types.PARSE_ERROR and said.startswith("Failed to parse"):
+        if code == types.PARSE_ERROR and server_words.startswith("Failed to parse"):
             return McpBadAnswer("the server's answer is no JSON-RPC message")
-        return ServerSaidNo(said[:2000], code)
+        return ServerRefusedCall(server_words[:2000], code)
 
 
 _FOREIGN = (MCPError, ValidationError, RuntimeError, KeyError)

@@ -46,7 +46,7 @@ SendOne = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
 
 log = logging.getLogger("smg.mcp")
 
-_TOLD = "no token for the server could be had"
+_NO_GRANT = "no token for the server could be had"
 """All that a client is told. Why has addresses inside, and goes to the log."""
 
 
@@ -365,7 +365,7 @@ class ServerTokens:
             yield
         except _FAILURES as error:
             log.warning("no token for the MCP server %s: %r", self._name, _for_log(error))
-            raise McpRefused(_TOLD, 401) from error
+            raise McpRefused(_NO_GRANT, 401) from error
 
     async def _another(
         self, token: str | None, request: httpx2.Request, response: httpx2.Response | None, send: SendOne

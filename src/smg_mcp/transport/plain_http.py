@@ -137,8 +137,8 @@ def _event_message(data: str) -> Any:
         return ProtocolBreach("the server sent an event that is no JSON-RPC message")
 
 
-def _set_endpoint(endpoint: "asyncio.Future[str]", url: str, told: str) -> None:
-    led = urljoin(url, told)
+def _set_endpoint(endpoint: "asyncio.Future[str]", url: str, address: str) -> None:
+    led = urljoin(url, address)
     here, there = urlsplit(url), urlsplit(led)
     if endpoint.done():
         return

@@ -55,11 +55,11 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
     process = asyncio.subprocess.Process(transport, protocol, loop)
     read_in, read_out = anyio.create_memory_object_stream[Any](0)
     write_in, write_out = anyio.create_memory_object_stream[Any](0)
-    told = _Words(server.name, limits)
+    stderr_words = _Words(server.name, limits)
     tasks = [
-        asyncio.ensure_future(_read(process, read_in, limits, lambda line: told.tell(line, "stdout as noise"))),
+        asyncio.ensure_future(_read(process, read_in, limits, lambda line: stderr_words.tell(line, "stdout as noise"))),
         asyncio.ensure_future(_write(process, write_out, read_in)),
-        asyncio.ensure_future(_log_stderr(process, told)),
+        asyncio.ensure_future(_log_stderr(process, stderr_words)),
     ]
     try:
         yield read_out, write_in
@@ -156,13 +156,13 @@ class _Words:
             self._left -= len(chunk)
 
 
-async def _log_stderr(process: asyncio.subprocess.Process, told: _Words) -> None:
+async def _log_stderr(process: asyncio.subprocess.Process, stderr_words: _Words) -> None:
     stderr = process.stderr
     if stderr is None:
         return
     with contextlib.suppress(OSError):
         while chunk := await stderr.read(_ELSEWHERE):
-            told.tell(chunk)
+            stderr_words.tell(chunk)
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: Sequence["asyncio.Future[None]"], grace_s: float) -> None:

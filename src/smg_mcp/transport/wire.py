@@ -379,8 +379,8 @@ def _speaks_of_the_session(content: bytes, rpc_id: object) -> bool:
     error = _rpc_error(content, rpc_id)
     if error is not None and error.get("code") in _LOOKED_AT:
         return False
-    said = str(error.get("message")) if error is not None else content[:_ELSEWHERE].decode("utf-8", "replace")
-    return any(words in said.lower() for words in _SESSION_WORDS)
+    message_text = str(error.get("message")) if error is not None else content[:_ELSEWHERE].decode("utf-8", "replace")
+    return any(words in message_text.lower() for words in _SESSION_WORDS)
 
 
 def _rpc_error(content: bytes, rpc_id: object) -> dict[str, Any] | None:
@@ -394,8 +394,8 @@ def _rpc_error(content: bytes, rpc_id: object) -> dict[str, Any] | None:
         return None
     if not isinstance(message, dict) or "jsonrpc" not in message:
         return None
-    error, told = message.get("error"), message.get("id")
-    return error if isinstance(error, dict) and (told is None or str(told) == str(rpc_id)) else None
+    error, id = message.get("error"), message.get("id")
+    return error if isinstance(error, dict) and (id is None or str(id) == str(rpc_id)) else None
 
 
 def _status_fault(response: httpx2.Response) -> WireFault:

@@ -40,16 +40,16 @@ class PageReader:
         settings = self._settings
         try:
             async with asyncio.timeout(settings.read_seconds), self._places:
-                told = await self._told(text.encode("utf-8", "replace"))
+                output = await self._output_of(text.encode("utf-8", "replace"))
         except TimeoutError:
             raise PageRefused(f"its text could not be found within {settings.read_seconds:g} s") from None
         try:
-            found = msgspec.json.decode(told, type=_Read)
+            found = msgspec.json.decode(output, type=_Read)
         except msgspec.DecodeError:
             raise PageRefused("its text could not be found within the bounds of time and memory") from None
         return found.title, found.text
 
-    async def _told(self, page: bytes) -> bytes:
+    async def _output_of(self, page: bytes) -> bytes:
         """What the program writes. It gets nothing of this process's environment and files."""
         seconds = str(math.ceil(self._settings.read_seconds))
         bounds = [seconds, str(self._settings.read_memory), *(["alone"] if self._alone else [])]
@@ -61,8 +61,8 @@ class PageReader:
             env={},
         )
         try:
-            told, _ = await program.communicate(page)
-            return told
+            output, _ = await program.communicate(page)
+            return output
         finally:
             if program.returncode is None:
                 with contextlib.suppress(ProcessLookupError):

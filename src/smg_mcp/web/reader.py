@@ -96,8 +96,8 @@ def _main() -> None:
     seconds, memory = int(sys.argv[1]), int(sys.argv[2])
     _bound(seconds, memory)
     page = sys.stdin.buffer.read().decode("utf-8", "replace")
-    told = _read(page, alone=len(sys.argv) > 3)
-    sys.stdout.buffer.write(json.dumps(told).encode("utf-8", "replace"))
+    page_text = _read(page, alone=len(sys.argv) > 3)
+    sys.stdout.buffer.write(json.dumps(page_text).encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

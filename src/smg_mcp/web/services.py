@@ -92,6 +92,6 @@ def results_of(settings: SearchSettings, body: bytes, count: int) -> Sequence[Se
         url = fields.get("url")
         if isinstance(url, str) and url.startswith(("https://", "http://")):
             title, text, age = (fields.get(name) for name in ("title", service.text, service.age))
-            told = str(age)[:_AGE] if isinstance(age, str) and age else None
-            results.append(SearchResult(url, str(title or "")[:300], str(text or "")[: settings.characters], told))
+            age_words = str(age)[:_AGE] if isinstance(age, str) and age else None
+            results.append(SearchResult(url, str(title or "")[:300], str(text or "")[: settings.characters], age_words))
     return results

@@ -59,11 +59,11 @@ def _searching(settings: SearchSettings, transport: Callable[[], httpx.AsyncBase
         except (PageRefused, ValueError) as error:
             return ToolOutcome((ToolText(str(error)),), is_error=True)
         text = "\n\n".join(f"{each.title}\n{each.url}\n{each.text}".strip() for each in results) or "Nothing was found."
-        told = [
+        lines = [
             {"url": each.url, "title": each.title, "text": each.text, **({"age": each.age} if each.age else {})}
             for each in results
         ]
-        return ToolOutcome((ToolText(foreign(text, "results of a search")),), {"results": told})
+        return ToolOutcome((ToolText(foreign(text, "results of a search")),), {"results": lines})
 
     return search
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smg_multimodal.configs.keys import RESIZE, TOLD
+from smg_multimodal.configs.keys import NAMED_KEYS, RESIZE
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import ImageProcessor
 
@@ -82,16 +82,16 @@ class ModelFiles:
                 raise UnsupportedModel(f"{key} {given[key]!r} of the engine's --mm-processor-kwargs is not done here")
         common = {key: value for key, value in given.items() if key not in _KINDS and key not in _OF_SOUND}
         pictures, clips = ({**common, **(given.get(kind) or {})} for kind in _KINDS)
-        return self._with(_told(pictures), _told(clips))
+        return self._with(_named_keys(pictures), _named_keys(clips))
 
 
 _KINDS = ("images_kwargs", "videos_kwargs")
 _OF_SOUND = ("audio_kwargs", "use_audio_in_video")
 
 
-def _told(given: Mapping[str, Any]) -> dict[str, Any]:
+def _named_keys(given: Mapping[str, Any]) -> dict[str, Any]:
     left = {} if "size" not in given else {"min_pixels": None, "max_pixels": None}
-    return {**left, **given, TOLD: sorted(given)}
+    return {**left, **given, NAMED_KEYS: sorted(given)}
 
 
 CountTokens = Callable[[ModelFiles], int]

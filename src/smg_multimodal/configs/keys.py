@@ -16,10 +16,10 @@ from smg_multimodal.configs.key_kinds import FLAGS, check_kinds, is_whole, refus
 from smg_multimodal.records.types import Size
 
 __all__ = [
+    "NAMED_KEYS",
     "PICTURE_CLASS",
     "RECORDING_CLASS",
     "RESIZE",
-    "TOLD",
     "VIDEO_CLASS",
     "ProcessorClass",
     "fixed_size",
@@ -36,7 +36,7 @@ RESIZE = "resize"
 """The one key that is ours and in no published file: "torch" has the torchvision backend's arithmetic used where a class has
 both, else it is the PIL backend's."""
 
-TOLD = "told"
+NAMED_KEYS = "told"
 """A key that is ours too: the names of the keys that an engine's command line gave. They stand before what a family's
 processor says of its own, which stands before the files."""
 

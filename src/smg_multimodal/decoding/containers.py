@@ -143,8 +143,10 @@ def unreadable(data: bytes, modality: Modality) -> BadMedia:
         found = "is an MPEG transport stream"
     else:
         start = data[:64].lstrip()
-        said = next((label for at, mark, label in _OTHERS if (start if not at else data)[at:].startswith(mark)), None)
-        found = f"looks like {said}" if said else "is in no format that is known here, or damaged"
+        format_name = next(
+            (label for at, mark, label in _OTHERS if (start if not at else data)[at:].startswith(mark)), None
+        )
+        found = f"looks like {format_name}" if format_name else "is in no format that is known here, or damaged"
     return _error(modality, f"{found}; taken are {_taken(modality)}")
 
 

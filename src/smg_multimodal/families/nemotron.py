@@ -177,12 +177,12 @@ def _clip_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Promp
         del index
         writer, seconds, temporal = ReplacementWriter(), item.facts["seconds"], item.facts["temporal"]
         for first in range(0, len(seconds), temporal):
-            said = [
+            lines = [
                 f"{'frame' if offset else 'Frame'} {first + offset + 1} sampled at {second:.2f} seconds"
                 for offset, second in enumerate(seconds[first : first + temporal])
             ]
             line = "\n" if first else ""
-            writer.put(*vocabulary.encode(f"{line}{' and '.join(said)}: "), start)
+            writer.put(*vocabulary.encode(f"{line}{' and '.join(lines)}: "), start)
             writer.run(feature, item.tokens // item.grid[0]).put(end)
         return writer.done()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from smg_multimodal.clips import video
 from smg_multimodal.configs.files import ModelFiles
-from smg_multimodal.configs.keys import TOLD
+from smg_multimodal.configs.keys import NAMED_KEYS
 from smg_multimodal.families.modalities import QWEN_VIDEO, ClipProcessor, Modal, RecordingProcessor
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer, repeat_rule, token
 from smg_multimodal.recordings import audio
@@ -36,9 +36,9 @@ def omni_video(text: str, cell: int) -> Modal:
     one in the prompt."""
 
     def make(files: ModelFiles) -> ClipProcessor:
-        told = set(files.clips.get(TOLD) or ())
+        names = set(files.clips.get(NAMED_KEYS) or ())
         bounds = {"min_pixels": 128 * cell * cell, "max_pixels": 768 * cell * cell}
-        own = {} if "size" in told else {key: value for key, value in bounds.items() if key not in told}
+        own = {} if "size" in names else {key: value for key, value in bounds.items() if key not in names}
         return video.qwen2_video({**files.clips, **own})
 
     return Modal(

@@ -201,7 +201,7 @@ def _joined(path: Path) -> int:
 def _laid_out(features: ItemFeatures) -> tuple[bytes, list[tuple[int, Array]], int]:
     """The beginning of an item's file, its arrays with where each begins, and how long the file is."""
     arrays = {name: np.ascontiguousarray(array) for name, array in features.tensors.items()}
-    told = {
+    header = {
         "size": features.size,
         "tokens": features.tokens,
         "grid": features.grid,
@@ -209,7 +209,7 @@ def _laid_out(features: ItemFeatures) -> tuple[bytes, list[tuple[int, Array]], i
         "facts": features.facts,
         "tensors": [(name, array.dtype.str, array.shape) for name, array in arrays.items()],
     }
-    words = json.dumps(told, default=_plain).encode()
+    words = json.dumps(header, default=_plain).encode()
     head = len(words).to_bytes(8, "little") + words
     at, placed = _aligned(len(head)), []
     for array in arrays.values():
@@ -246,17 +246,17 @@ def _write_at(file: int, data: memoryview, at: int) -> None:
 def _read(file: memoryview) -> ItemFeatures:
     """The item of a file, whose arrays lie where the file does. Raises ValueError, LookupError or TypeError for what is none."""
     length = int.from_bytes(file[:8], "little")
-    told: Mapping[str, Any] = json.loads(bytes(file[8 : 8 + length]))
+    header: Mapping[str, Any] = json.loads(bytes(file[8 : 8 + length]))
     at, tensors = _aligned(8 + length), {}
-    for name, kind, shape in told["tensors"]:
+    for name, kind, shape in header["tensors"]:
         dtype, total = np.dtype(kind), int(np.prod(shape, dtype=np.int64))
         array = np.frombuffer(file, dtype, total, at) if total else np.empty(0, dtype)
         tensors[name] = array.reshape(shape)
         tensors[name].flags.writeable = False
         at = _aligned(at + total * dtype.itemsize)
-    facts = {name: _tuples(value) for name, value in told["facts"].items()}
-    size, grid = Size(*told["size"]), _tuples(told["grid"])
-    return ItemFeatures(tensors, size, told["tokens"], grid, Modality(told["modality"]), facts)
+    facts = {name: _tuples(value) for name, value in header["facts"].items()}
+    size, grid = Size(*header["size"]), _tuples(header["grid"])
+    return ItemFeatures(tensors, size, header["tokens"], grid, Modality(header["modality"]), facts)
 
 
 def _tuples(value: Any) -> Any:

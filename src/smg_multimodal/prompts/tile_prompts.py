@@ -69,7 +69,7 @@ def kimi3_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> PromptR
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        said = vocabulary.encode(f"image {item.size.width}x{item.size.height}")
-        return ReplacementWriter().put(begin, *said, content).run(feature, item.tokens).put(end).done()
+        size_ids = vocabulary.encode(f"image {item.size.width}x{item.size.height}")
+        return ReplacementWriter().put(begin, *size_ids, content).run(feature, item.tokens).put(end).done()
 
     return PromptRule(Modality.IMAGE, text, anchor, feature, replace)

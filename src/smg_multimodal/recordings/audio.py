@@ -302,11 +302,11 @@ def _chunks(data: bytes, walk: StepCount) -> dict[bytes, memoryview]:
     view = memoryview(data)
     place = 12
     whole = int.from_bytes(data[4:8], "little")
-    told = whole != _UNKNOWN_LENGTH and whole + 8 >= len(data)
+    length_known = whole != _UNKNOWN_LENGTH and whole + 8 >= len(data)
     while place + 8 <= len(data):
         walk.step()
         kind, length = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
-        if kind == b"data" and not length and not told:
+        if kind == b"data" and not length and not length_known:
             length = _UNKNOWN_LENGTH
         found.setdefault(kind, view[place + 8 : place + 8 + length])
         place += 8 + length + length % 2

@@ -107,8 +107,8 @@ class UnsupportedModel(LookupError):
 
 
 class UnknownFamily(UnsupportedModel):
-    """No family has models of this type. `told` says which type, for clients; the text says which families there are too."""
+    """No family has models of this type. `reason` says which type, for clients; the text says which families there are too."""
 
-    def __init__(self, told: str, families: Iterable[str]) -> None:
-        super().__init__(f"{told}; the families here are {', '.join(sorted(families))}")
-        self.told = told
+    def __init__(self, reason: str, families: Iterable[str]) -> None:
+        super().__init__(f"{reason}; the families here are {', '.join(sorted(families))}")
+        self.reason = reason

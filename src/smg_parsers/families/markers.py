@@ -17,7 +17,7 @@ class MarkerSet:
     `firsts` are the characters a marker can begin with: text without any of them is plain text.
     """
 
-    __slots__ = ("_lengths", "_markers", "_prefixes", "_said", "firsts")
+    __slots__ = ("_given", "_lengths", "_markers", "_prefixes", "firsts")
 
     firsts: str
     _markers: frozenset[str]
@@ -25,13 +25,13 @@ class MarkerSet:
     _prefixes: frozenset[str]
 
     def __init__(self, markers: Iterable[str]) -> None:
-        self._said = tuple(markers)
+        self._given = tuple(markers)
 
     def __getattr__(self, name: str) -> object:
         """What is not laid out yet."""
-        if name == "_said" or name not in self.__slots__:
+        if name == "_given" or name not in self.__slots__:
             raise AttributeError(name)
-        self._markers = unique = frozenset(self._said)
+        self._markers = unique = frozenset(self._given)
         self._lengths = tuple(sorted({len(marker) for marker in unique}, reverse=True))
         self._prefixes = frozenset(marker[:end] for marker in unique for end in range(1, len(marker)))
         self.firsts = "".join(sorted({marker[0] for marker in unique}))

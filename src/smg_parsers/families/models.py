@@ -130,10 +130,10 @@ def _by_id(model_id: str) -> FamilyChoice | None:
             rank = (-found.start, *found.rank) if distilled else found.rank
             if best is None or rank > best[0]:
                 best = (rank, found, row)
-    return None if best is None else FamilyChoice(best[2], _told(best[1], name))
+    return None if best is None else FamilyChoice(best[2], _version_note(best[1], name))
 
 
-def _told(found: model_ids.PatternMatch, name: str) -> str:
+def _version_note(found: model_ids.PatternMatch, name: str) -> str:
     if found.version == model_ids.EARLIER_VERSION:
         return f"the model id says {found.text!r}, and the latest version before it that is known is {found.pattern!r}"
     if found.pattern in name:

@@ -78,8 +78,8 @@ class CitationReader:
         return ~pos if stop < 0 else self._over(stop + len(end), _sources(buf[at:stop]))
 
     def _over(self, pos: int, sources: tuple[str, ...]) -> int:
-        told = self._sink.cite_end(sources) if self._ends else self._sink.cite_begin(sources)
-        self.status = RESUME if told else FAIL
+        failed = self._sink.cite_end(sources) if self._ends else self._sink.cite_begin(sources)
+        self.status = RESUME if failed else FAIL
         return pos
 
     def finish(self, rest: str) -> None:

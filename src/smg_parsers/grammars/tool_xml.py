@@ -352,10 +352,10 @@ class XmlReader(ValueReader):
         """Handle what is neither a parameter nor the call's end: another call, or text."""
         if pos == len(buf):
             return ~pos
-        told = self._spec.bounds.calls_again(buf, pos, final, self._is_tool)
-        if told == -1:
+        verdict = self._spec.bounds.calls_again(buf, pos, final, self._is_tool)
+        if verdict == -1:
             return ~pos
-        if told != YES or not self._sink.repair():
+        if verdict != YES or not self._sink.repair():
             return self._fail(pos)
         self._call_over(_AFTER_CALL)
         return pos

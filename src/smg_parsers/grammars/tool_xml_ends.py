@@ -96,17 +96,17 @@ class Bounds:
         that this call does not have yet.
         """
         if buf.startswith(end, at):
-            told = self.follows(buf, at + len(end), final, tool)
-            if told != NO:
-                return (ENDS, at + len(end)) if told == YES else (OPEN_QUESTION, at)
+            verdict = self.follows(buf, at + len(end), final, tool)
+            if verdict != NO:
+                return (ENDS, at + len(end)) if verdict == YES else (OPEN_QUESTION, at)
         found, stop = self._misspelt(buf, at, end, final, tool)
         if found != QUOTED:
             return found, stop
-        told = self._after_the_value(buf, at, final, line, tool, key)
-        if told == NO and not final:
+        verdict = self._after_the_value(buf, at, final, line, tool, key)
+        if verdict == NO and not final:
             rest = buf[at : at + NAME_LIMIT]
-            told = LATER if any(tag.startswith(rest) for tag in (end, *self.tags)) else NO
-        return ((MISSING, at) if told == YES else (OPEN_QUESTION, at)) if told != NO else (QUOTED, at)
+            verdict = LATER if any(tag.startswith(rest) for tag in (end, *self.tags)) else NO
+        return ((MISSING, at) if verdict == YES else (OPEN_QUESTION, at)) if verdict != NO else (QUOTED, at)
 
     def judge(
         self,
@@ -159,16 +159,16 @@ class Bounds:
             return OPEN_QUESTION, at
         closes = PARAMETER_CLOSES if parameters and not calls else QUOTED
         if found == NO:
-            told = self.calls_again(buf, behind, final, tool) if not calls and not parameters else NO
-            return (OPEN_QUESTION, at) if told == LATER else (END_AND_CALL if told == YES else closes, stop)
+            verdict = self.calls_again(buf, behind, final, tool) if not calls and not parameters else NO
+            return (OPEN_QUESTION, at) if verdict == LATER else (END_AND_CALL if verdict == YES else closes, stop)
         if found < len(options) - 1:
             return (IN_CALL_END if calls else ENDS), stop
         if not calls and not parameters:
             return ENDS, stop
-        told = self._parameter(buf, behind, final, key)
-        if told == LATER:
+        verdict = self._parameter(buf, behind, final, key)
+        if verdict == LATER:
             return OPEN_QUESTION, at
-        if told == YES:
+        if verdict == YES:
             return (IN_CALL_NEXT if calls else ENDS), stop
         return closes, stop
 
@@ -177,18 +177,18 @@ class Bounds:
         begin = self.header or self.call.begin
         if buf.startswith(begin, at):
             stop = at + len(begin)
-            told, stop = self._headed(buf, stop, final) if self.header else self._shaped(buf, stop, end, final)
-            if told != NO:
-                return (CALL, stop) if told == YES else (OPEN_QUESTION, at)
+            verdict, stop = self._headed(buf, stop, final) if self.header else self._shaped(buf, stop, end, final)
+            if verdict != NO:
+                return (CALL, stop) if verdict == YES else (OPEN_QUESTION, at)
         if not buf.startswith(self._closing, at):
             return QUOTED, at
         if calls:
             close = self._closing[0]
             return (CALL_CLOSES, at + len(close)) if buf.startswith(close, at) else (QUOTED, at)
-        told = self._closing_run(buf, at, final, tool)
-        if told < 0:
-            return (OPEN_QUESTION if told == LATER else QUOTED), at
-        return told, at + next(len(tag) for tag in self._closing if buf.startswith(tag, at))
+        verdict = self._closing_run(buf, at, final, tool)
+        if verdict < 0:
+            return (OPEN_QUESTION if verdict == LATER else QUOTED), at
+        return verdict, at + next(len(tag) for tag in self._closing if buf.startswith(tag, at))
 
     def _headed(self, buf: str, at: int, final: bool) -> tuple[int, int]:
         """Whether the header that ends at `at` is a call's: it has a parameter or the call's end behind it."""
@@ -217,16 +217,16 @@ class Bounds:
 
     def _quoted_parameter(self, buf: str, at: int, end: str, final: bool, line: bool, needs: Knows) -> tuple[int, int]:
         """A parameter outside of a call: the value's end tag may be missing before it."""
-        told = self._parameter(buf, at, final, needs)
-        if told == YES and (line or self.inline or self.value or self.nests):
+        verdict = self._parameter(buf, at, final, needs)
+        if verdict == YES and (line or self.inline or self.value or self.nests):
             return NEXT, at + len(self.param.begin)
-        if told == NO:
-            told = self._parameter(buf, at, final, _anybody)
-        if told == LATER:
+        if verdict == NO:
+            verdict = self._parameter(buf, at, final, _anybody)
+        if verdict == LATER:
             return OPEN_QUESTION, at
         begin = self.param.begin
         own = not self.nests or buf.startswith(begin + end[len(begin) + 1 :], at)
-        return (PARAMETER, at + len(begin)) if told == YES and own else (QUOTED, at)
+        return (PARAMETER, at + len(begin)) if verdict == YES and own else (QUOTED, at)
 
     def _misspelt(self, buf: str, at: int, end: str, final: bool, tool: Knows) -> tuple[int, int]:
         """Recognise an end tag with surplus characters before its `>`, or without `>` at the end of a line."""
@@ -244,18 +244,18 @@ class Bounds:
         if buf[stop : stop + 1] not in (">", "\n"):
             return QUOTED, at
         stop += buf[stop] == ">"
-        told = self.follows(buf, stop, final, tool)
-        return {YES: MISSPELT, LATER: OPEN_QUESTION}.get(told, QUOTED), stop if told == YES else at
+        verdict = self.follows(buf, stop, final, tool)
+        return {YES: MISSPELT, LATER: OPEN_QUESTION}.get(verdict, QUOTED), stop if verdict == YES else at
 
     def _after_the_value(self, buf: str, at: int, final: bool, line: bool, tool: Knows, key: Knows) -> int:
         if buf.startswith(self._closing, at):
-            told = self._closing_sequence(buf, at, final, tool)
-            if told != NO:
-                return told
+            verdict = self._closing_sequence(buf, at, final, tool)
+            if verdict != NO:
+                return verdict
         if buf.startswith(self.param.begin, at) and (line or self.inline or self.value or self.nests):
-            told = self._parameter(buf, at, final, key)
-            if told != NO:
-                return told
+            verdict = self._parameter(buf, at, final, key)
+            if verdict != NO:
+                return verdict
         return self.calls_again(buf, at, final, tool) if line or self.nests else NO
 
     def follows(self, buf: str, at: int, final: bool, tool: Knows) -> int:
@@ -322,18 +322,18 @@ class Bounds:
             word = _WORD.match(buf, at) if self.words else None
             if word is None:
                 break
-            told = match(buf, word.end(), self.fillers, final) if word.end() < len(buf) or final else LATER
-            if told < 0:
-                if told == LATER:
+            verdict = match(buf, word.end(), self.fillers, final) if word.end() < len(buf) or final else LATER
+            if verdict < 0:
+                if verdict == LATER:
                     return LATER
                 break
             at = word.end()
         if final and _cut_off(buf, at, tags):
             return LAST
-        told = self.calls_again(buf, at, final, tool)
-        if told == LATER:
+        verdict = self.calls_again(buf, at, final, tool)
+        if verdict == LATER:
             return LATER
-        if told != YES:
+        if verdict != YES:
             return LAST if len(seen) > 1 else NO
         inside = not self.message and buf.startswith(self.call.begin, at)
         outside = inside or not self.closes or not seen.isdisjoint(self.closes)
@@ -351,9 +351,9 @@ class Bounds:
             return found
         at += len(openers[found])
         if self.json or openers[found] != self.call.begin:
-            told, at = self._to_the_name(buf, at, final, tool, named=openers[found] == self.call.begin)
-            if told != YES or at < 0:
-                return told
+            verdict, at = self._to_the_name(buf, at, final, tool, named=openers[found] == self.call.begin)
+            if verdict != YES or at < 0:
+                return verdict
         reached, name, _ = read_tag(self.call, buf, at, final)
         if not name:
             return LATER if reached < 0 and not final else NO

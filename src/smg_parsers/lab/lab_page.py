@@ -66,8 +66,8 @@ def page(
 
 def _row(name: str, verdicts: Sequence[str], report: str) -> str:
     cells = "".join(f"<td class={verdict.split()[0]}>{escape(verdict)}</td>" for verdict in verdicts)
-    told = f"<details><summary>{escape(name)}</summary><pre>{escape(report)}</pre></details>"
-    return f"<tr><td>{told}</td>{cells}</tr>"
+    row = f"<details><summary>{escape(name)}</summary><pre>{escape(report)}</pre></details>"
+    return f"<tr><td>{row}</td>{cells}</tr>"
 
 
 def _steps(shown: Sequence[tuple[str, Sequence[FedChunk]]]) -> str:

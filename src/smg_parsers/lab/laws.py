@@ -249,9 +249,9 @@ def _aligned(text: str, spoken: str, family: Family, spans: bool) -> bool:
         opens = spans and (text.startswith(openers, at) or (family.headed and at == 0) or text[at].isspace())
         if opens:
             anywhere |= reached[at]
-        for said in here:
-            if said < len(spoken) and spoken[said] == text[at]:
-                reached[at + 1].add(said + 1)
+        for phrase in here:
+            if phrase < len(spoken) and spoken[phrase] == text[at]:
+                reached[at + 1].add(phrase + 1)
         for marker in markers:
             if text.startswith(marker, at):
                 reached[at + len(marker)] |= here

@@ -51,7 +51,7 @@ def of_kind(place: str, hint: Any, value: Any) -> Any:
         if value not in get_args(hint):
             raise InvalidFamily(f"{place} is {value!r}, which is none of {', '.join(get_args(hint))}")
     elif hint is not bool and not isinstance(value, hint):
-        raise InvalidFamily(f"{place} is {_told(value)}; it must be {_named(hint)}")
+        raise InvalidFamily(f"{place} is {_kind_of(value)}; it must be {_named(hint)}")
     return value
 
 
@@ -60,7 +60,7 @@ def _members(place: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         shown = repr(value) if isinstance(value, str) else "…"
         raise InvalidFamily(
-            f"{place} is {_told(value)}; write {f'({shown},)' if several else f'{len(kinds)} in brackets'}"
+            f"{place} is {_kind_of(value)}; write {f'({shown},)' if several else f'{len(kinds)} in brackets'}"
         )
     members = tuple(value)
     if several:
@@ -74,7 +74,7 @@ def _members(place: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     )
 
 
-def _told(value: object) -> str:
+def _kind_of(value: object) -> str:
     return "a text" if isinstance(value, str) else "None" if value is None else f"of type {type(value).__name__}"
 
 

@@ -213,21 +213,21 @@ class LenientJsonReader:
         may not have been escaped. Where a quote or a bracket follows, a comma is missing, which has no single meaning."""
         if self._mark == "'":
             wanted = ":" if self._key else ",}]" if self._nesting else ",:}]"
-            told = self._follows(buf, at + 1, wanted, final)
-            if told == _LATER:
+            verdict = self._follows(buf, at + 1, wanted, final)
+            if verdict == _LATER:
                 return ~at
-            if told == _NO:
+            if verdict == _NO:
                 return at + 1
             self._write(buf, at, '"', at + 1)
         elif self._nesting and not (self._key or self._escaped):
             behind = buf[at + 1 : at + 2]
-            told = at if behind and behind in ",}]" else self._follows(buf, at + 1, _BEHIND_STRING, final)
-            if told == _LATER:
+            verdict = at if behind and behind in ",}]" else self._follows(buf, at + 1, _BEHIND_STRING, final)
+            if verdict == _LATER:
                 return ~at
-            if told == _NO:
-                told = self._pairs(buf, at + 1, final)
-                if told != _NO:
-                    return ~at if told == _LATER else self._mend_quote(buf, at)
+            if verdict == _NO:
+                verdict = self._pairs(buf, at + 1, final)
+                if verdict != _NO:
+                    return ~at if verdict == _LATER else self._mend_quote(buf, at)
         if self._key:
             self._state = _COLON
         else:
@@ -322,9 +322,9 @@ class LenientJsonReader:
             return self._fail(buf, at)
         written = written or (None if has_leading_zeros(word) else number(word) or based_integer(word))
         if written is None:
-            told = self._follows(buf, end, ",}]", final, apart=True)
-            if told < 0:
-                return ~at if told == _LATER else self._fail(buf, at)
+            verdict = self._follows(buf, end, ",}]", final, apart=True)
+            if verdict < 0:
+                return ~at if verdict == _LATER else self._fail(buf, at)
             written = quote(word)
         reached = self._mend_item(buf, at, written, end)
         if not self.fault:
@@ -379,9 +379,9 @@ class LenientJsonReader:
     def _bare_key(self, buf: str, at: int, end: int, final: bool) -> int:
         if end - at > NAME_LIMIT:
             return self._fail(buf, at)
-        told = _LATER if end == len(buf) else self._follows(buf, end, ":", final, apart=True)
-        if told < 0:
-            return ~at if told == _LATER else self._fail(buf, at)
+        verdict = _LATER if end == len(buf) else self._follows(buf, end, ":", final, apart=True)
+        if verdict < 0:
+            return ~at if verdict == _LATER else self._fail(buf, at)
         reached = self._mend_item(buf, at, quote(buf[at:end]), end)
         if not self.fault:
             self._state = _COLON
@@ -441,10 +441,10 @@ class LenientJsonReader:
             if char != "}" or True not in self._nesting:
                 return self._fail(buf, at)
             # What goes on behind it says that it was another bracket misspelt.
-            told = self._follows(buf, at + 1, ",:", final)
-            if told == _LATER:
+            verdict = self._follows(buf, at + 1, ",:", final)
+            if verdict == _LATER:
                 return ~at
-            if told >= 0 and buf[told : told + 1] in (",", ":"):
+            if verdict >= 0 and buf[verdict : verdict + 1] in (",", ":"):
                 return self._fail(buf, at)
             missing = self._nesting[::-1].index(True)
             self._mend(buf, at, "]" * missing, at)

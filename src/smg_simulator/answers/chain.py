@@ -30,7 +30,7 @@ def chained(
         state.update(each.to_bytes(4, "little"))
     made: list[int] = []
     seeds: list[int] = []
-    said: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     least = 0 if asked.min_tokens is None else asked.min_tokens
     while len(made) < limit:
         here = state.copy()
@@ -44,21 +44,21 @@ def chained(
         if ends and len(made) >= least and not asked.ignore_eos:
             made.append(end)
             break
-        token = _likeliest(drawn, words, asked, said)
-        said[token] += 1
+        token = _likeliest(drawn, words, asked, counts)
+        counts[token] += 1
         made.append(token)
         state.update(token.to_bytes(4, "little"))
     return made, seeds
 
 
-def _likeliest(drawn: bytes, words: Sequence[int], asked: Sampling, said: Counter[int]) -> int:
+def _likeliest(drawn: bytes, words: Sequence[int], asked: Sampling, counts: Counter[int]) -> int:
     """The likeliest of the candidates that were drawn."""
     bias = asked.logit_bias or {}
     frequency, presence = asked.frequency_penalty or 0.0, asked.presence_penalty or 0.0
     best, most = words[0], float("-inf")
     for at in range(0, 4 * _CANDIDATES, 4):
         token = words[int.from_bytes(drawn[at : at + 3], "little") % len(words)]
-        count = said[token]
+        count = counts[token]
         logit = drawn[at + 3] / _STEPS + bias.get(token, 0.0) - frequency * count - (presence if count else 0.0)
         if logit > most:
             best, most = token, logit

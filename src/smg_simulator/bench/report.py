@@ -51,9 +51,13 @@ def _rows(figures: BenchFigures) -> Mapping[str, BenchSummary]:
 
 
 def bench_page(
-    title: str, said: Sequence[str], outcomes: Sequence[BenchOutcome], figures: BenchFigures, objective: BenchObjective
+    title: str,
+    sentences: Sequence[str],
+    outcomes: Sequence[BenchOutcome],
+    figures: BenchFigures,
+    objective: BenchObjective,
 ) -> str:
-    """The whole page: `said` are sentences about the load."""
+    """The whole page: `sentences` are sentences about the load."""
     good = [each for each in outcomes if not each.error]
     rows = "".join(
         f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{value}</td>" for value in each.columns())
@@ -62,7 +66,7 @@ def bench_page(
     parts = [
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",
-        *(f"<p>{escape(sentence)}</p>" for sentence in (*said, *bench_lines(figures, objective)[:2])),
+        *(f"<p>{escape(sentence)}</p>" for sentence in (*sentences, *bench_lines(figures, objective)[:2])),
         f"<table><tr><th>seconds</th><th>p50</th><th>p90</th><th>p99</th></tr>{rows}</table>",
         _shares("First token: the share of answers that had it within so many seconds", [each.first for each in good]),
         _shares("Gaps: the share of them that were at most so long", [gap for each in good for gap in each.gaps]),

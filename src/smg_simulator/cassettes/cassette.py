@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from smg_simulator.cassettes.said import AnswerSaid
+from smg_simulator.cassettes.summary import AnswerSummary
 from smg_simulator.cassettes.secret_names import without_secrets, without_url_secrets
 
 __all__ = [
@@ -48,7 +48,7 @@ class CassetteExchange(msgspec.Struct, omit_defaults=True):
     path: str
     body: str
     status: int
-    said: AnswerSaid
+    summary: AnswerSummary
     headers: dict[str, str] = {}
     times: list[float] = []
     seconds: float = 0.0

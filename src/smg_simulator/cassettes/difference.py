@@ -29,18 +29,19 @@ def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     """What is different: its name, and how. Of a cassette without words, texts are compared by nothing but their being there."""
     before, after = pair.before, pair.after
     if before.status != after.status:
-        yield "status", f"{before.status} -> {after.status}: {after.said.error[:_SHOWN]}".rstrip(": ")
+        yield "status", f"{before.status} -> {after.status}: {after.summary.error[:_SHOWN]}".rstrip(": ")
         return
     rows: list[tuple[str, object, object]] = []
     if before.redacted:
-        rows.append(("calls", [name for name, _ in before.said.calls], [name for name, _ in after.said.calls]))
+        rows.append(("calls", [name for name, _ in before.summary.calls], [name for name, _ in after.summary.calls]))
     else:
         rows += [
-            (each, getattr(before.said, each), getattr(after.said, each)) for each in ("text", "reasoning", "calls")
+            (each, getattr(before.summary, each), getattr(after.summary, each))
+            for each in ("text", "reasoning", "calls")
         ]
-    rows.append(("finish", before.said.finish, after.said.finish))
-    rows.append(("prompt tokens", before.said.prompt_tokens, after.said.prompt_tokens))
-    rows.append(("error", bool(before.said.error), bool(after.said.error)))
+    rows.append(("finish", before.summary.finish, after.summary.finish))
+    rows.append(("prompt tokens", before.summary.prompt_tokens, after.summary.prompt_tokens))
+    rows.append(("error", bool(before.summary.error), bool(after.summary.error)))
     for name, was, now in rows:
         if was != now:
             yield name, _how(was, now)

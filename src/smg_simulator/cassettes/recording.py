@@ -22,7 +22,7 @@ from smg_simulator.cassettes.cassette import (
     kept_path,
     redacted_body,
 )
-from smg_simulator.cassettes.said import AnswerSaid, what_was_said
+from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
 
 __all__ = ["CassetteRecorder"]
 
@@ -81,7 +81,7 @@ class CassetteRecorder:
         try:
             async with sent as answer:
                 made = CassetteExchange(
-                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSaid()
+                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSummary()
                 )
                 made.headers = kept_headers(headers)
                 whole = await self._passed_on(answer, made, receive, send)
@@ -146,12 +146,12 @@ class CassetteRecorder:
             text = body.decode()
         except UnicodeDecodeError:
             return None
-        said = what_was_said(made.path, made.status, content_type, whole)
+        summary = summary_of_answer(made.path, made.status, content_type, whole)
         if self._secret is None:
-            made.body, made.said = kept_body(text), said
+            made.body, made.summary = kept_body(text), summary
         else:
             made.body = redacted_body(body, self._secret)
-            made.said, made.redacted = said.without_words(), True
+            made.summary, made.redacted = summary.without_words(), True
         line = msgspec.json.encode(made).decode()
         for each in credentials:  # a server may repeat in an error what it was told
             line = line.replace(msgspec.json.encode(each).decode()[1:-1], "(left out)")

@@ -12,7 +12,7 @@ import msgspec
 
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers
 from smg_simulator.cassettes.difference import ReplayedExchange
-from smg_simulator.cassettes.said import AnswerSaid, what_was_said
+from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
 
 __all__ = ["replayed"]
 
@@ -48,7 +48,7 @@ async def replayed(
 
 async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str) -> CassetteExchange:
     began = time.perf_counter()
-    after = CassetteExchange(before.at, before.method, before.path, "", 0, AnswerSaid())
+    after = CassetteExchange(before.at, before.method, before.path, "", 0, AnswerSummary())
     pieces: list[bytes] = []
     headers = {**kept_headers(before.headers.items()), "accept-encoding": "identity"}
     body = _body(before.body, model)
@@ -60,9 +60,9 @@ async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str
                 pieces.append(piece)
         after.seconds = time.perf_counter() - began
         content_type = answer.headers.get("content-type", "")
-        after.said = await asyncio.to_thread(what_was_said, before.path, after.status, content_type, b"".join(pieces))
+        after.summary = await asyncio.to_thread(summary_of_answer, before.path, after.status, content_type, b"".join(pieces))
     except httpx.HTTPError as error:
-        after.said = AnswerSaid(error=str(error) or type(error).__name__)
+        after.summary = AnswerSummary(error=str(error) or type(error).__name__)
     return after
 
 

@@ -58,7 +58,7 @@ class LlamaCppServerCodec(HttpAnswers):
         self._decode = decode
         self._made: list[int] = []
         self._rows: list[EngineLogprob] = []
-        self._said = 0  # ids whose text was written
+        self._written_ids = 0  # ids whose text was written
         self._fields: frozenset[str] = frozenset()
         self.streams = True
 
@@ -83,10 +83,10 @@ class LlamaCppServerCodec(HttpAnswers):
         events = []
         for token, row in zip(piece.ids, rows, strict=True):
             self._made.append(token)
-            text = self._decode(self._made[self._said :])
+            text = self._decode(self._made[self._written_ids :])
             if text.endswith("\ufffd"):
                 continue  # a part of a character
-            self._said = len(self._made)
+            self._written_ids = len(self._made)
             if row is not None:
                 self._rows.append(row)
             if self.streams:

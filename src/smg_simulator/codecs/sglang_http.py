@@ -144,13 +144,13 @@ def aborted_id(message: bytes) -> str:
 
 def server_info(state: EngineState) -> bytes:
     """The answer to `/get_server_info`."""
-    told = {
+    info = {
         "context_length": state.context_length,
         "page_size": state.block_size,
         "dp_size": state.ranks,
         "version": "simulator",
     }
-    return json.dumps(told).encode()
+    return json.dumps(info).encode()
 
 
 def _sampling(got: _Body) -> Sampling:

@@ -80,8 +80,8 @@ class GrpcAnswers:
         return [parse_message(self.messages.AbortRequest, message).request_id]
 
     def abort_answer(self, known: int) -> bytes:
-        told = "aborted" if known else "not found"
-        answer = self.messages.AbortResponse(success=bool(known), message=f"the request was {told}")
+        outcome = "aborted" if known else "not found"
+        answer = self.messages.AbortResponse(success=bool(known), message=f"the request was {outcome}")
         return bytes(answer.SerializeToString())
 
     def health(self, healthy: bool) -> bytes:

@@ -91,27 +91,27 @@ def _bench(args: argparse.Namespace) -> int:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1
-    status = _told(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
+    status = _reported(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
     return INTERRUPTED if interrupted else status
 
 
-def _told(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
+def _reported(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
     """Print the figures and write the report; the exit status says whether any request was answered."""
     objective = BenchObjective(args.first_token, args.gap)
     figures = summary(outcomes, seconds, objective)
-    said = [f"{args.url}, {model}: {_described(args)}"]
+    sentences = [f"{args.url}, {model}: {_described(args)}"]
     if busy > BUSY:
-        said.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
+        sentences.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
     if args.report is not None:
         try:
-            args.report.write_text(bench_page(f"Bench of {model}", said, outcomes, figures, objective))
+            args.report.write_text(bench_page(f"Bench of {model}", sentences, outcomes, figures, objective))
         except OSError as error:
             print(f"smg-gateway: {args.report}: {error.strerror}", file=sys.stderr)
             return 1
     if args.json:
-        print(msgspec.json.encode({"load": said[0], "client_cpu": busy, **attrs.asdict(figures)}).decode())
+        print(msgspec.json.encode({"load": sentences[0], "client_cpu": busy, **attrs.asdict(figures)}).decode())
     else:
-        print("\n".join([*said, *bench_lines(figures, objective)]))
+        print("\n".join([*sentences, *bench_lines(figures, objective)]))
     return 0 if figures.failed < figures.requests else 1
 
 
@@ -157,7 +157,7 @@ class _Progress:
 
     def __init__(self, of: int) -> None:
         self._of, self._terminal = of, sys.stderr.isatty()
-        self._failed, self._told = 0, 0
+        self._failed, self._reported = 0, 0
         self.outcomes: list[BenchOutcome] = []
 
     def come(self, outcome: BenchOutcome) -> None:
@@ -168,8 +168,8 @@ class _Progress:
         text = f"{count} of {self._of} requests ({percent} %), {self._failed} failed"
         if self._terminal:
             print(f"\r{text}", end="", file=sys.stderr, flush=True)
-        elif percent // 20 > self._told:
-            self._told = percent // 20
+        elif percent // 20 > self._reported:
+            self._reported = percent // 20
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:

@@ -228,6 +228,6 @@ def _faults(args: argparse.Namespace) -> int:
         plan = set_faults(args.engine, script, rates, clear=args.clear)
     except (ValueError, ConnectionError) as error:
         raise ConfigError(f"faults: {error}") from None
-    told = ", ".join(f"{rate.fault.kind}={rate.share:g}" for rate in plan.rates) or "none"
-    print(f"shares: {told}; {plan.waiting} waiting; {plan.met} met so far")
+    listed_rates = ", ".join(f"{rate.fault.kind}={rate.share:g}" for rate in plan.rates) or "none"
+    print(f"shares: {listed_rates}; {plan.waiting} waiting; {plan.met} met so far")
     return 0

@@ -58,11 +58,11 @@ def fleet_flags(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="further engines that compute prompts for the others",
     )
-    count, said = (
+    count, label = (
         number_flag(int, 0, _MOST),
         "tokens that its cache lacks, at most, which an engine reads itself all the same",
     )
-    fleet.add_argument("--local-tokens", type=count, default=0, help=said)
+    fleet.add_argument("--local-tokens", type=count, default=0, help=label)
     fleet.add_argument(
         "--factor",
         type=_FACTOR,
@@ -115,25 +115,25 @@ def _run(args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.policy or ["round_robin", "cache_aware", ORACLE]))
     choosers = {name: _chooser(name) for name in names}  # a name that is wrong is told before anything runs
     runs = {name: _replayed(name, trace, settings, choosers[name]) for name in names}
-    said = _said(trace, settings)
-    print("\n".join([*said, "", *table(runs)]))
+    sentences = _sentences(trace, settings)
+    print("\n".join([*sentences, "", *table(runs)]))
     if args.report is not None:
-        return _write(args.report, html_page(f"Routing policies over {trace.name}", said, runs))
+        return _write(args.report, html_page(f"Routing policies over {trace.name}", sentences, runs))
     return 0
 
 
 def _replayed(name: str, trace: FleetTrace, settings: FleetSettings, chooser: MakeChooser) -> FleetRun:
     """A run, with how far it is on standard error: one line that changes on a terminal, elsewhere one at each fifth."""
     of, terminal = len(trace.requests), sys.stderr.isatty()
-    told = 0
+    reported_at = 0
 
     def come(count: int) -> None:
-        nonlocal told
+        nonlocal reported_at
         percent = 100 * count // of
         if terminal:
             print(f"\r{name}: {percent} % of {of:,} requests", end="", file=sys.stderr, flush=True)
-        elif percent // 20 > told:
-            told = percent // 20
+        elif percent // 20 > reported_at:
+            reported_at = percent // 20
             print(f"{name}: {percent} % of {of:,} requests", file=sys.stderr, flush=True)
 
     run = replay(trace, settings, chooser, come=come)
@@ -181,7 +181,7 @@ def _chooser(name: str) -> MakeChooser:
     return made
 
 
-def _said(trace: FleetTrace, settings: FleetSettings) -> list[str]:
+def _sentences(trace: FleetTrace, settings: FleetSettings) -> list[str]:
     """Trace and fleet in sentences, with the bounds that no policy can beat."""
     tokens = sum(each.prompt_tokens for each in trace.requests)
     shared = hits_of_one_cache(trace, None)

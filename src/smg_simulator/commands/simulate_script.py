@@ -95,8 +95,8 @@ def _replies(name: str, turns: Iterable[_Turn]) -> Iterable[Reply]:
 
 def _check_sayable(turn: _Turn) -> None:
     """Raise ValueError for what a model cannot write: characters that are half of a pair, and arguments that are no JSON."""
-    said = [turn.say] if isinstance(turn.say, str) else turn.say
-    for each in (turn.reasoning, *said):
+    texts = [turn.say] if isinstance(turn.say, str) else turn.say
+    for each in (turn.reasoning, *texts):
         if isinstance(each, str) and not each.isascii():
             try:
                 each.encode()
@@ -110,9 +110,9 @@ def _check_sayable(turn: _Turn) -> None:
 
 def _reply(turn: _Turn) -> Reply:
     _check_sayable(turn)
-    said = [turn.say] if isinstance(turn.say, str) else turn.say
+    texts = [turn.say] if isinstance(turn.say, str) else turn.say
     text, pauses = "", []
-    for each in said:
+    for each in texts:
         if isinstance(each, str):
             text += each
         else:

@@ -25,16 +25,16 @@ class InteractionStreamGrammar:
         """Take the next event; what is wrong with it, a sentence each."""
         if event.data == "[DONE]" and self._grammar.state == END:
             return []
-        told, found = read_named(event, "event_type")
-        if told is None:
+        fields, found = read_named(event, "event_type")
+        if fields is None:
             return found
-        kind = told.get("event_type")
-        fault = self._grammar.take(told)
+        kind = fields.get("event_type")
+        fault = self._grammar.take(fields)
         if fault is not None:
             found.append(fault)
         if kind == "error":
             found.append("the stream ended with an error")
-        interaction = told.get("interaction")
+        interaction = fields.get("interaction")
         if isinstance(interaction, dict):
             self._interaction = interaction
         return found

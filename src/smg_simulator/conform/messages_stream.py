@@ -59,13 +59,13 @@ class MessagesGrammar:
     def take(self, event: ServerSentEvent) -> list[str]:
         """Take the next event; what is wrong with it, a sentence each."""
         try:
-            told = msgspec.json.decode(event.data)
+            fields = msgspec.json.decode(event.data)
         except msgspec.DecodeError:
             return ["an event's data is no JSON"]
-        kind = told.get("type") if isinstance(told, dict) else None
+        kind = fields.get("type") if isinstance(fields, dict) else None
         found = [] if event.event == kind else [f"{kind} has the event line {event.event}"]
         if kind == "error":
-            return [*found, *shape_faults("messages error", told), "the stream ended with an error"]
+            return [*found, *shape_faults("messages error", fields), "the stream ended with an error"]
         following = NEXT.get(str(kind))
         if following is None:
             return [*found, f"{kind} is no event that is known"]
@@ -73,7 +73,7 @@ class MessagesGrammar:
             return [*found, f"{kind} came when {self.state}"]
         self.state = following[self.state]
         reader = self._readers().get(str(kind))
-        return found if reader is None else [*found, *reader(told)]
+        return found if reader is None else [*found, *reader(fields)]
 
     def _readers(self) -> Mapping[str, Callable[[dict[str, Any]], Iterator[str]]]:
         return {
@@ -84,25 +84,25 @@ class MessagesGrammar:
             "message_delta": self._ending,
         }
 
-    def _begin(self, told: dict[str, Any]) -> Iterator[str]:
-        yield from shape_faults("begun message", told.get("message"))
+    def _begin(self, fields: dict[str, Any]) -> Iterator[str]:
+        yield from shape_faults("begun message", fields.get("message"))
 
-    def _open(self, told: dict[str, Any]) -> Iterator[str]:
-        block = told.get("content_block") or {}
+    def _open(self, fields: dict[str, Any]) -> Iterator[str]:
+        block = fields.get("content_block") or {}
         kind = str(block.get("type"))
-        if told.get("index") != len(self.blocks):
-            yield f"a block has the index {told.get('index')} and not {len(self.blocks)}"
+        if fields.get("index") != len(self.blocks):
+            yield f"a block has the index {fields.get('index')} and not {len(self.blocks)}"
         self.blocks.append(kind)
         self._input, self._signatures = "", 0
         yield from shape_faults(f"messages {kind}", block)
 
-    def _here(self, told: dict[str, Any]) -> Iterator[str]:
-        if told.get("index") != len(self.blocks) - 1:
-            yield f"{told['type']} has the index {told.get('index')} and not {len(self.blocks) - 1}"
+    def _here(self, fields: dict[str, Any]) -> Iterator[str]:
+        if fields.get("index") != len(self.blocks) - 1:
+            yield f"{fields['type']} has the index {fields.get('index')} and not {len(self.blocks) - 1}"
 
-    def _delta(self, told: dict[str, Any]) -> Iterator[str]:
-        yield from self._here(told)
-        delta = told.get("delta") or {}
+    def _delta(self, fields: dict[str, Any]) -> Iterator[str]:
+        yield from self._here(fields)
+        delta = fields.get("delta") or {}
         kind, block = delta.get("type"), self.blocks[-1]
         if kind not in DELTAS.get(block, frozenset()):
             yield f"a {block} block has a {kind}"
@@ -112,17 +112,17 @@ class MessagesGrammar:
         self._text += str(delta.get("text") or "")
         self._input += str(delta.get("partial_json") or "")
 
-    def _close(self, told: dict[str, Any]) -> Iterator[str]:
-        yield from self._here(told)
+    def _close(self, fields: dict[str, Any]) -> Iterator[str]:
+        yield from self._here(fields)
         if self.blocks[-1] == "thinking" and not self._signatures:
             yield "a thinking block has no signature"
         if self.blocks[-1] == "tool_use":
             self._calls.append(self._input or "{}")
 
-    def _ending(self, told: dict[str, Any]) -> Iterator[str]:
-        yield from shape_faults("message delta", told.get("delta"))
-        yield from shape_faults("messages usage", told.get("usage"))
-        self.stop_reason = (told.get("delta") or {}).get("stop_reason")
+    def _ending(self, fields: dict[str, Any]) -> Iterator[str]:
+        yield from shape_faults("message delta", fields.get("delta"))
+        yield from shape_faults("messages usage", fields.get("usage"))
+        self.stop_reason = (fields.get("delta") or {}).get("stop_reason")
         if self.stop_reason != "max_tokens" and not all(is_json_object(call) for call in self._calls):
             yield "the joined input of a tool_use block is no JSON object"
         if self.stop_reason == "tool_use" and "tool_use" not in self.blocks:

@@ -15,10 +15,10 @@ __all__ = ["read_named"]
 def read_named(event: ServerSentEvent, field: str) -> tuple[dict[str, Any] | None, list[str]]:
     """The object, whose kind is in `field`, and what is wrong with it; None where the event has no object."""
     try:
-        told = msgspec.json.decode(event.data)
+        fields = msgspec.json.decode(event.data)
     except msgspec.DecodeError:
         return None, ["an event's data is no JSON"]
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None, ["an event's data is no object"]
-    kind = told.get(field)
-    return told, [] if event.event in ("message", kind) else [f"{kind} has the event line {event.event}"]
+    kind = fields.get(field)
+    return fields, [] if event.event in ("message", kind) else [f"{kind} has the event line {event.event}"]

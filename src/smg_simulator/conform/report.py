@@ -47,5 +47,5 @@ class ConformReport:
     def json(self) -> str:
         """The same as one JSON object."""
         findings = [attrs.asdict(each) for each in self.findings]
-        told = {"url": self.url, "model": self.model, "breaches": self.breaches, "absent": list(self.absent)}
-        return msgspec.json.format(msgspec.json.encode({**told, "findings": findings}), indent=1).decode() + "\n"
+        report = {"url": self.url, "model": self.model, "breaches": self.breaches, "absent": list(self.absent)}
+        return msgspec.json.format(msgspec.json.encode({**report, "findings": findings}), indent=1).decode() + "\n"

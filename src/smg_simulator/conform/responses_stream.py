@@ -26,22 +26,22 @@ class ResponsesStreamGrammar:
         """Take the next event; what is wrong with it, a sentence each."""
         if event.data == "[DONE]" and self._grammar.state == END:
             return []
-        told, found = read_named(event, "type")
-        if told is None:
+        fields, found = read_named(event, "type")
+        if fields is None:
             return found
-        kind = told.get("type")
-        if self._first and told.get("sequence_number") != 0:
-            found.append(f"the first event has the sequence_number {told.get('sequence_number')}")
+        kind = fields.get("type")
+        if self._first and fields.get("sequence_number") != 0:
+            found.append(f"the first event has the sequence_number {fields.get('sequence_number')}")
         self._first = False
-        fault = self._grammar.take(told)
+        fault = self._grammar.take(fields)
         if fault is not None:
             found.append(fault)
         if kind in TERMINAL:
-            self.response = told.get("response") or {}
+            self.response = fields.get("response") or {}
             if kind == "response.failed":
                 found.append("the response failed")
-        elif "response" in told:
-            found += shape_faults("response", told["response"])
+        elif "response" in fields:
+            found += shape_faults("response", fields["response"])
         return found
 
     def end(self) -> list[str]:

@@ -163,7 +163,7 @@ class Plan:
 
 
 @attrs.frozen
-class _Said:
+class _Draft:
     """A reply before it is cut: the ids of each piece, its finish reason, and its pauses, `(tokens, seconds)`. `parted`: each
     piece is a message of its own."""
 
@@ -352,8 +352,8 @@ class EngineCore:
     ) -> Choice:
         """One choice: the reply's tokens and its end token, cut at the limit and at the first stop."""
         rng, asked = Random(seed), request.sampling
-        said = self._said(request, prompt, reply, rng, limit, shaped=shaped)
-        ids, finish = [token for piece in said.pieces for token in piece], said.finish
+        draft = self._drafted(request, prompt, reply, rng, limit, shaped=shaped)
+        ids, finish = [token for piece in draft.pieces for token in piece], draft.finish
         self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens or 0, limit), rng)
         if finish == "stop" and not asked.ignore_eos:
             ids.append(self.vocabulary.eos_ids[0])
@@ -364,14 +364,14 @@ class EngineCore:
         if end is not None:
             del ids[end:]
             finish = "stop"
-        ends = _ends(said.pieces) if said.parted else ()
+        ends = _ends(draft.pieces) if draft.parted else ()
         if ends:
             ends = (*[each for each in ends if each < len(ids)], len(ids))
-        return Choice(ids, finish, matched, ends, rng.getrandbits(32), pauses=said.pauses)
+        return Choice(ids, finish, matched, ends, rng.getrandbits(32), pauses=draft.pauses)
 
-    def _said(
+    def _drafted(
         self, request: EngineRequest, prompt: str, reply: Reply | None, rng: Random, limit: int, *, shaped: bool
-    ) -> _Said:
+    ) -> _Draft:
         """The reply before it is cut: what satisfies the request's constraint (`shaped`), `reply`, or what is made up."""
         if shaped and request.constraint is not None:
             try:
@@ -379,7 +379,7 @@ class EngineCore:
             except Unfollowable as error:
                 raise Refused(str(error)) from error
             if text is not None:
-                return _Said([self.vocabulary.encode(text)])
+                return _Draft([self.vocabulary.encode(text)])
         thinking = prompt.endswith(_THINKING)
         if reply is None and self.config.call_tools:
             reply = called_tool(prompt, self._shapes, rng)
@@ -393,14 +393,14 @@ class EngineCore:
         for at in range(rng.randint(*self.config.sentences)):
             ids += self._sentence(rng, first=not at)
         self._lengthen(ids, min(self.config.reply_tokens or 0, limit), rng)
-        return _Said([ids])
+        return _Draft([ids])
 
-    def _scripted(self, reply: Reply, *, thinking: bool) -> _Said:
+    def _scripted(self, reply: Reply, *, thinking: bool) -> _Draft:
         pieces = [self.vocabulary.encode(piece) for piece in reply.texts(thinking=thinking)]
         pauses = zip(
             _ends(pieces), [seconds for _, seconds in reply.pauses], strict=False
         )  # none behind the last piece
-        return _Said(pieces, reply.finish, tuple(pauses), parted=len(pieces) > 1 and not reply.pauses)
+        return _Draft(pieces, reply.finish, tuple(pauses), parted=len(pieces) > 1 and not reply.pauses)
 
     def _free_text(self, rng: Random) -> str:
         return f"{rng.choice(self._pool)} {rng.choice(self._pool)}"

@@ -26,7 +26,7 @@ class Pausing:
         self.asleep = False
         self.weights: deque[tuple[str, bytes]] = deque(maxlen=_KEPT)
         self._held: list[Wake] = []
-        self._told: list[Wake] = []
+        self._pauses: list[Wake] = []
 
     def check(self) -> None:
         """Called for a new request. Raises Refused where the pause lets none in."""
@@ -51,11 +51,11 @@ class Pausing:
 
     def when_idle(self, tell: Wake) -> None:
         """Have `tell` called when no request is left."""
-        self._told.append(tell)
+        self._pauses.append(tell)
 
     def left(self, others: int) -> None:
         """Called when a request has ended and `others` still run."""
         if not others:
-            told, self._told = self._told, []
-            for tell in told:
+            pauses, self._pauses = self._pauses, []
+            for tell in pauses:
                 tell()

@@ -61,8 +61,10 @@ class _Block:
 
     def alone(self) -> BlockStored:
         """The block as if it had been stored by itself."""
-        told, at = self.stored, slice(self.at, self.at + 1)
-        return BlockStored(told.hashes[at], told.token_ids[at], self.parent, told.media[at], told.salt, told.lora)
+        stored, at = self.stored, slice(self.at, self.at + 1)
+        return BlockStored(
+            stored.hashes[at], stored.token_ids[at], self.parent, stored.media[at], stored.salt, stored.lora
+        )
 
 
 class PrefixCache:

@@ -104,8 +104,8 @@ def _conversations(
                 heappush(turns, (fresh, number, opening(), left, f"session-{number}"))
             fresh += maker.pauses(1 / begin_rate)
             continue
-        at, _, said, left, session = heappop(turns)
-        prompt, answer = [*said, maker.text(talk.asked)], maker.text(talk.answer)
+        at, _, before, left, session = heappop(turns)
+        prompt, answer = [*before, maker.text(talk.asked)], maker.text(talk.answer)
         yield maker.request(at, prompt, answer, session)
         if left > 1:
             after = at + answer[1] * _ANSWER_TOKEN_S + maker.pauses(talk.pause)

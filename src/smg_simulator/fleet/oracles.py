@@ -57,4 +57,4 @@ class Greedy:
         """What a chooser is told, which this one does not need: it looks at the engines themselves."""
 
     in_flight: Sequence[int] = ()
-    sent = answered = ended = loads = told = left = changed = _unheard
+    sent = answered = ended = loads = note_elsewhere = left = changed = _unheard

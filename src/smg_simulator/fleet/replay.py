@@ -323,10 +323,10 @@ class _Run:
         """The gateways tell each other what they have in flight."""
         for number in range(2 if self._settings.prefill else 1):
             choosers = [replica.choosers[number] for replica in self._replicas]
-            said = [chooser.in_flight for chooser in choosers]
-            whole = [sum(each) for each in zip(*said, strict=True)]
-            for chooser, own in zip(choosers, said, strict=True):
-                chooser.told([total - mine for total, mine in zip(whole, own, strict=True)])
+            loads = [chooser.in_flight for chooser in choosers]
+            whole = [sum(each) for each in zip(*loads, strict=True)]
+            for chooser, own in zip(choosers, loads, strict=True):
+                chooser.note_elsewhere([total - mine for total, mine in zip(whole, own, strict=True)])
         self._plan(self._now + self._settings.words_s, self._on_words, None)
 
     # -------------------------------------------------------------------------------------------------------- KV events

@@ -47,8 +47,8 @@ def table(runs: Mapping[str, FleetRun]) -> list[str]:
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def html_page(title: str, said: Sequence[str], runs: Mapping[str, FleetRun]) -> str:
-    """The whole page: `said` are sentences about trace and fleet."""
+def html_page(title: str, sentences: Sequence[str], runs: Mapping[str, FleetRun]) -> str:
+    """The whole page: `sentences` are sentences about trace and fleet."""
     head = "".join(f"<th>{escape(name)}</th>" for name in ("", *COLUMNS))
     rows = "".join(
         f"<tr><th style='color:{_colour(at)}'>{escape(name)}</th>"
@@ -60,7 +60,7 @@ def html_page(title: str, said: Sequence[str], runs: Mapping[str, FleetRun]) -> 
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title>",
         f"<style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",
-        *(f"<p>{escape(sentence)}</p>" for sentence in said),
+        *(f"<p>{escape(sentence)}</p>" for sentence in sentences),
         f"<table><tr>{head}</tr>{rows}</table>",
         _curves("Time to the first token: the share of requests that had it within so many seconds", runs),
         *(

@@ -83,7 +83,7 @@ class Chooser(Protocol):
         """The requests that it has at each engine, as others are told."""
         ...
 
-    def told(self, elsewhere: Sequence[int]) -> None:
+    def note_elsewhere(self, elsewhere: Sequence[int]) -> None:
         """What other gateways have at each engine, from time to time."""
         ...
 
@@ -180,7 +180,7 @@ class PolicyChooser:
     def in_flight(self) -> list[int]:
         return [seen.in_flight for seen in self._seen]
 
-    def told(self, elsewhere: Sequence[int]) -> None:
+    def note_elsewhere(self, elsewhere: Sequence[int]) -> None:
         for seen, count in zip(self._seen, elsewhere, strict=True):
             seen.elsewhere = count
             seen.others = max(seen.reported, count)

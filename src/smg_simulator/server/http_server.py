@@ -273,14 +273,16 @@ class HttpDoors:
         asked = json.loads(body)
         name = asked.get("lora_name", "")
         new = LoadedAdapter(name, name, asked.get("lora_path", ""), bool(asked.get("pinned")))
-        return self._told(prefix, self._engine.engine.adapters.load(new), f"LoRA adapter '{name}' added successfully.")
+        return self._answer_words(
+            prefix, self._engine.engine.adapters.load(new), f"LoRA adapter '{name}' added successfully."
+        )
 
     def _unload_adapter(self, prefix: str, body: bytes) -> bytes:
         name = json.loads(body).get("lora_name", "")
         refusal = self._engine.engine.adapters.unload(name, name)
-        return self._told(prefix, refusal, f"LoRA adapter '{name}' removed successfully.")
+        return self._answer_words(prefix, refusal, f"LoRA adapter '{name}' removed successfully.")
 
-    def _told(self, prefix: str, refusal: str, done: str) -> bytes:
+    def _answer_words(self, prefix: str, refusal: str, done: str) -> bytes:
         """What vLLM says in words, and SGLang with an object."""
         if refusal:
             raise Refused(refusal)

@@ -74,15 +74,15 @@ class KvExchange:
                 await self._take_over(request, place.host, place.port, str(place.room))
                 return request, len(request.input_ids)
             return request, cached
-        told = self._told(request)
-        if told.get("do_remote_decode"):
-            return replace(request, kv_transfer=self._answer(request, told)), cached
-        if not told.get("do_remote_prefill"):
+        transfer = self._transfer_of(request)
+        if transfer.get("do_remote_decode"):
+            return replace(request, kv_transfer=self._answer(request, transfer)), cached
+        if not transfer.get("do_remote_prefill"):
             return request, cached
-        host, port = told.get("remote_host"), told.get("remote_port")
-        if bootstrap := urlsplit(str(told.get("remote_bootstrap_addr", ""))):
+        host, port = transfer.get("remote_host"), transfer.get("remote_port")
+        if bootstrap := urlsplit(str(transfer.get("remote_bootstrap_addr", ""))):
             host, port = host or bootstrap.hostname, port or bootstrap.port
-        await self._take_over(request, str(host), int(str(port)), _key(request, told))
+        await self._take_over(request, str(host), int(str(port)), _key(request, transfer))
         return request, len(request.input_ids)
 
     async def _take_over(self, request: EngineRequest, host: str, port: int, key: str) -> None:
@@ -105,12 +105,12 @@ class KvExchange:
             if self.role != "kv_consumer":
                 self._offer(request, str(request.bootstrap.room))
             return
-        told = self._told(request)
-        if not told.get("remote_request_id") and not told.get("transfer_id"):
+        transfer = self._transfer_of(request)
+        if not transfer.get("remote_request_id") and not transfer.get("transfer_id"):
             return
-        if told.get("do_remote_prefill") and told.get("remote_engine_id") != self.engine_id:
+        if transfer.get("do_remote_prefill") and transfer.get("remote_engine_id") != self.engine_id:
             return  # this engine has taken it over
-        self._offer(request, _key(request, told))
+        self._offer(request, _key(request, transfer))
 
     def _offer(self, request: EngineRequest, key: str) -> None:
         self._put_up(key, _digest(request))
@@ -124,19 +124,19 @@ class KvExchange:
             self._news.set()
             self._news = asyncio.Event()
 
-    def _told(self, request: EngineRequest) -> JsonObject:
+    def _transfer_of(self, request: EngineRequest) -> JsonObject:
         if not self.connector or request.kv_transfer is None:
             return {}
         try:
-            told = json.loads(request.kv_transfer)
+            transfer = json.loads(request.kv_transfer)
         except ValueError:
             raise Refused("kv_transfer_params_json is no JSON") from None
-        return cast("JsonObject", told) if isinstance(told, dict) else {}
+        return cast("JsonObject", transfer) if isinstance(transfer, dict) else {}
 
-    def _answer(self, request: EngineRequest, told: JsonObject) -> str:
+    def _answer(self, request: EngineRequest, transfer: JsonObject) -> str:
         """What the engine that decodes has to know. Mooncake's knows it already, and is told the id of the transfer alone."""
-        if "transfer_id" in told:
-            return json.dumps({"transfer_id": told["transfer_id"]})
+        if "transfer_id" in transfer:
+            return json.dumps({"transfer_id": transfer["transfer_id"]})
         place = {"remote_engine_id": self.engine_id, "remote_host": "127.0.0.1", "remote_port": self.port}
         blocks = list(range(len(request.input_ids) // 16 + 1))
         return json.dumps(
@@ -194,14 +194,14 @@ class KvExchange:
             writer.close()
 
 
-def _key(request: EngineRequest, told: JsonObject) -> str:
-    return str(told.get("transfer_id") or told.get("remote_request_id") or request.id)
+def _key(request: EngineRequest, transfer: JsonObject) -> str:
+    return str(transfer.get("transfer_id") or transfer.get("remote_request_id") or request.id)
 
 
 def _digest_of_item(item: SeenMedia) -> str:
     """Of what an embedding depends on that both engines are sent."""
-    told = (item.modality, item.hashes, item.placeholders, item.embeddings)
-    return blake2b(repr(told).encode(), digest_size=16).hexdigest()
+    identity = (item.modality, item.hashes, item.placeholders, item.embeddings)
+    return blake2b(repr(identity).encode(), digest_size=16).hexdigest()
 
 
 def _digest(request: EngineRequest) -> str:

@@ -29,9 +29,9 @@ ODD = ListedModel('odd "name"', 4096)
 SHORT, LONG = ListedModel("m", 32_768), ListedModel("m", 200_000)
 
 
-def told(program: str, gateway: ServedGateway) -> str:
+def setup_of(program: str, gateway: ServedGateway) -> str:
     """What a person reads."""
-    return printed(PROGRAMS[program].told(gateway))
+    return printed(PROGRAMS[program].setup_of(gateway))
 
 
 def exports(text: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def exports(text: str) -> dict[str, str]:
 
 
 def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
-    lines = tomllib.loads(told("codex", ServedGateway("http://gpu:8000", ODD)))
+    lines = tomllib.loads(setup_of("codex", ServedGateway("http://gpu:8000", ODD)))
 
     assert (lines["model"], lines["model_context_window"]) == ('odd "name"', 4096)
     provider = lines["model_providers"][lines["model_provider"]]
@@ -50,11 +50,11 @@ def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
 
 
 def test_codex_is_told_of_websockets_only_where_they_work() -> None:
-    assert "websockets" not in told("codex", ServedGateway("http://gpu:8000", ODD, sockets=False))
+    assert "websockets" not in setup_of("codex", ServedGateway("http://gpu:8000", ODD, sockets=False))
 
 
 def test_claude_code_is_told_of_the_gateway_and_asks_for_one_model_by_all_its_names() -> None:
-    variables = exports(told("claude-code", ServedGateway("http://gpu:8000", ODD)))
+    variables = exports(setup_of("claude-code", ServedGateway("http://gpu:8000", ODD)))
 
     assert variables["ANTHROPIC_BASE_URL"] == "http://gpu:8000"
     assert {value for name, value in variables.items() if name.endswith("_MODEL")} == {'odd "name"'}
@@ -63,18 +63,18 @@ def test_claude_code_is_told_of_the_gateway_and_asks_for_one_model_by_all_its_na
 def test_output_is_bounded_where_the_context_is_short_and_there_alone() -> None:
     short, long = (ServedGateway("http://gpu", each) for each in (SHORT, LONG))
 
-    assert exports(told("claude-code", short))["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "8192"
-    assert "MAX_OUTPUT" not in told("claude-code", long)
-    assert "COMPACT" not in told("claude-code", long)
-    assert '"output": 8192' in told("opencode", short)
-    assert '"max_output_tokens": 8192' in told("aider", short)
-    assert "maxTokens: 8192" in told("continue", short)
-    assert '"compressionThreshold": 0.0219' in told("gemini", short)
+    assert exports(setup_of("claude-code", short))["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "8192"
+    assert "MAX_OUTPUT" not in setup_of("claude-code", long)
+    assert "COMPACT" not in setup_of("claude-code", long)
+    assert '"output": 8192' in setup_of("opencode", short)
+    assert '"max_output_tokens": 8192' in setup_of("aider", short)
+    assert "maxTokens: 8192" in setup_of("continue", short)
+    assert '"compressionThreshold": 0.0219' in setup_of("gemini", short)
 
 
 def test_a_context_that_is_not_known_is_not_told() -> None:
     gateway = ServedGateway("http://gpu:8000", ListedModel("m"))
-    said = {program: told(program, gateway) for program in PROGRAMS}
+    said = {program: setup_of(program, gateway) for program in PROGRAMS}
 
     assert not any(
         word in said[program] for program in said for word in ("window", "context", "ompress", "COMPACT", "max")
@@ -123,9 +123,9 @@ async def test_the_command_asks_the_gateway(capsys: pytest.CaptureFixture[str]) 
 def test_a_gateway_that_is_not_there_is_one_line_and_status_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["setup", "codex", "--url", "http://127.0.0.1:1"]) == 1
 
-    told = capsys.readouterr().err
-    assert "http://127.0.0.1:1 does not say which models it serves" in told
-    assert len(told.splitlines()) == 1
+    setup_of = capsys.readouterr().err
+    assert "http://127.0.0.1:1 does not say which models it serves" in setup_of
+    assert len(setup_of.splitlines()) == 1
 
 
 @pytest.mark.anyio

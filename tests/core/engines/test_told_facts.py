@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from smg_core.engines.base import EngineFacts, ModelInfo
-from smg_core.tokens import MOST_TOKENS_TOLD
+from smg_core.tokens import MOST_TOKENS_REPORTED
 
 TOLD = [
     (partial(ModelInfo, "m"), "context_length"),
@@ -16,7 +16,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("record", "name"), TOLD)
-@pytest.mark.parametrize("value", [-1, -(2**70), MOST_TOKENS_TOLD + 1, None])
+@pytest.mark.parametrize("value", [-1, -(2**70), MOST_TOKENS_REPORTED + 1, None])
 def test_a_number_of_tokens_that_cannot_be_was_not_told(
     record: partial[ModelInfo | EngineFacts], name: str, value: int | None
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.mesh.state.entries import MeshDelta, ToldEntry, Writer
+from smg_core.mesh.state.entries import MeshDelta, WireEntry, Writer
 from smg_core.mesh.state.format import (
     FORMATS,
     Formats,
@@ -49,8 +49,8 @@ RECORDED = {
 def made() -> dict[str, bytes]:
     """The same messages as they are written today."""
     other = Writer("gateway-b", 99)
-    own = MeshDelta(ME, 5, 9, (ToldEntry(2, b"\1\2\3", 7, b"\xc8\7", 120), ToldEntry(3, b"w", 8, bytes(16), 3)))
-    foreign = MeshDelta(other, 2, 3, (ToldEntry(6, b"w", 3, b"d", 86400),))
+    own = MeshDelta(ME, 5, 9, (WireEntry(2, b"\1\2\3", 7, b"\xc8\7", 120), WireEntry(3, b"w", 8, bytes(16), 3)))
+    foreign = MeshDelta(other, 2, 3, (WireEntry(6, b"w", 3, b"d", 86400),))
     lines = [KnownLine("gateway-a", ME.epoch, 9), KnownLine("gateway-b", 99, 3)]
     return {
         "delta": written_delta(ME, own),

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.mesh.state.entries import EntryPlace, MeshBounds, MeshDelta, Space, ToldEntry, Writer
+from smg_core.mesh.state.entries import EntryPlace, MeshBounds, MeshDelta, Space, WireEntry, Writer
 from smg_core.mesh.state.replica import Replica
 
 LONG = 3600.0
@@ -118,7 +118,7 @@ def test_a_member_that_comes_back_is_known_anew() -> None:
 def test_words_under_ones_own_name_are_told_and_not_taken() -> None:
     replica = Replica(Writer("a", 5))
     replica.put(EntryPlace(Space.LOAD, b"w"), b"mine", LONG, 0.0)
-    foreign = MeshDelta(Writer("a", 9), 0, 1, (ToldEntry(Space.LOAD, b"w", 1, b"foreign", 60),))
+    foreign = MeshDelta(Writer("a", 9), 0, 1, (WireEntry(Space.LOAD, b"w", 1, b"foreign", 60),))
     assert replica.take(foreign, 0.0).about_us == Writer("a", 9)
     replica.rise_above(9)
     assert replica.own == Writer("a", 10)
@@ -146,7 +146,7 @@ def test_what_has_no_room_is_counted_and_the_bounds_hold(said: list[tuple[int, i
     bounds = MeshBounds(entries=64, kept_bytes=8000)
     replica = Replica(Writer("b", 1), bounds)
     for version, (key, size) in enumerate(said, start=1):
-        told = ToldEntry(Space.LOAD, b"k%d" % key, version, b"v" * size, 60)
+        told = WireEntry(Space.LOAD, b"k%d" % key, version, b"v" * size, 60)
         replica.take(MeshDelta(Writer("a", 1), version - 1, version, (told,)), 0.0)
         assert replica.entries <= 16
         assert replica.size <= 2000
@@ -168,9 +168,9 @@ def test_more_members_than_may_be_are_not_kept() -> None:
 def test_words_that_are_too_long_or_last_too_long_are_not_taken_as_they_are() -> None:
     replica = Replica(Writer("b", 1), MeshBounds(value_bytes=10, key_bytes=4, lasts_s=100))
     long = (
-        ToldEntry(1, b"12345", 1, b"v", 60),
-        ToldEntry(1, b"k", 2, b"v" * 11, 60),
-        ToldEntry(1, b"k2", 3, b"v", 1 << 40),
+        WireEntry(1, b"12345", 1, b"v", 60),
+        WireEntry(1, b"k", 2, b"v" * 11, 60),
+        WireEntry(1, b"k2", 3, b"v", 1 << 40),
     )
     replica.take(MeshDelta(Writer("a", 1), 0, 3, long), 0.0)
     assert (replica.refused, replica.entries) == (2, 1)
@@ -199,7 +199,7 @@ def test_words_handed_on_out_of_order_are_still_told_in_order(rng: random.Random
 def test_a_sum_tells_words_that_are_not_the_same() -> None:
     one, other = Replica(Writer("x", 1)), Replica(Writer("x", 1))
     for replica, value in ((one, b"1"), (other, b"2")):
-        replica.take(MeshDelta(Writer("a", 1), 0, 1, (ToldEntry(Space.ROSTER, b"w", 1, value, 60),)), 0.0)
+        replica.take(MeshDelta(Writer("a", 1), 0, 1, (WireEntry(Space.ROSTER, b"w", 1, value, 60),)), 0.0)
     assert one.digest() == other.digest()
     assert one.sums() != other.sums()
     assert attrs.asdict(one.bounds) == attrs.asdict(other.bounds)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.core.mesh.network import Network
 
-from smg_core.mesh.state.entries import MeshBounds, MeshDelta, Space, ToldEntry, Writer
+from smg_core.mesh.state.entries import MeshBounds, MeshDelta, Space, WireEntry, Writer
 from smg_core.mesh.state.format import FORMATS, KnownLine, written_delta, written_digest
 from smg_core.mesh.state.node import Node, NodeTerms
 
@@ -163,37 +163,37 @@ def a_node(**terms) -> Node:
     return node
 
 
-def a_delta(name: str, *told: ToldEntry, first: int = 0, epoch: int = 1) -> bytes:
+def a_delta(name: str, *told: WireEntry, first: int = 0, epoch: int = 1) -> bytes:
     writer = Writer(name, epoch)
     return written_delta(writer, MeshDelta(writer, first, max((each.version for each in told), default=first), told))
 
 
 def test_messages_of_an_unknown_member_change_nothing() -> None:
     node = a_node()
-    assert node.received("x", a_delta("x", ToldEntry(4, b"w", 1, b"v", 60)), 0.0) == []
+    assert node.received("x", a_delta("x", WireEntry(4, b"w", 1, b"v", 60)), 0.0) == []
     assert (node.take_changes(), node.tally["unknown"]) == ([], 1)
 
 
 def test_a_member_that_writes_under_anothers_name_changes_nothing() -> None:
     node = a_node()
     node.joined("c", FORMATS, 0.0)
-    assert node.received("b", a_delta("c", ToldEntry(4, b"w", 1, b"v", 60)), 0.0) == []
+    assert node.received("b", a_delta("c", WireEntry(4, b"w", 1, b"v", 60)), 0.0) == []
     assert (node.take_changes(), node.tally["forged"]) == ([], 1)
 
 
 def test_words_of_a_member_that_is_not_there_are_not_taken_from_another_one() -> None:
     node = a_node()
-    strange = MeshDelta(Writer("x", 1), 0, 1, (ToldEntry(4, b"w", 1, b"v", 60),))
+    strange = MeshDelta(Writer("x", 1), 0, 1, (WireEntry(4, b"w", 1, b"v", 60),))
     node.received("b", written_delta(Writer("b", 1), strange), 0.0)
     assert (node.take_changes(), node.tally["unknown"]) == ([], 1)
 
 
 def test_a_replayed_message_changes_nothing() -> None:
     node = a_node()
-    data = a_delta("b", ToldEntry(4, b"w", 1, b"v", 60))
+    data = a_delta("b", WireEntry(4, b"w", 1, b"v", 60))
     node.received("b", data, 0.0)
     assert len(node.take_changes()) == 1
-    later = a_delta("b", ToldEntry(4, b"w", 2, b"later", 60), first=1)
+    later = a_delta("b", WireEntry(4, b"w", 2, b"later", 60), first=1)
     node.received("b", later, 0.0)
     node.take_changes()
     node.received("b", data, 1.0)
@@ -210,7 +210,7 @@ def test_bytes_that_are_no_message_are_counted() -> None:
 def test_a_hundred_thousand_keys_of_one_member_are_bounded() -> None:
     node = a_node(bounds=MeshBounds(entries=4096))
     for version in range(1, 100_001, 1000):
-        told = tuple(ToldEntry(4, b"%d" % each, each, b"v", 60) for each in range(version, version + 1000))
+        told = tuple(WireEntry(4, b"%d" % each, each, b"v", 60) for each in range(version, version + 1000))
         node.received("b", a_delta("b", *told, first=version - 1), 0.0)
     assert node.replica.entries <= 1024
     assert node.replica.refused >= 98_000
@@ -255,7 +255,7 @@ def test_kinds_of_later_releases_are_skipped() -> None:
 def test_words_that_differ_at_equal_versions_are_asked_for_anew() -> None:
     node = a_node()
     node.joined("c", FORMATS, 0.0)
-    node.received("c", a_delta("c", ToldEntry(Space.ROSTER, b"w", 1, b"wrong", 60)), 0.0)
+    node.received("c", a_delta("c", WireEntry(Space.ROSTER, b"w", 1, b"wrong", 60)), 0.0)
     sums = {"c": 12345}
     sends = node.received(
         "b",
@@ -264,7 +264,7 @@ def test_words_that_differ_at_equal_versions_are_asked_for_anew() -> None:
     )
     assert node.tally["diverged"] == 1
     assert sends
-    node.received("c", a_delta("c", ToldEntry(Space.ROSTER, b"w", 1, b"right", 60)), 9.0)
+    node.received("c", a_delta("c", WireEntry(Space.ROSTER, b"w", 1, b"right", 60)), 9.0)
     assert [value for _, _, value in node.replica.in_space(Space.ROSTER)] == [b"right"]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from smg_core.errors import InternalError, PermissionDenied, SmgError
 from smg_core.events import Event, TextDelta, TextEnd
+from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import (
     CONTINUE,
     HOOKS,
@@ -40,7 +41,6 @@ from smg_core.middleware.chain import Happened, PluginChain, PluginRules
 from smg_core.middleware.checks import FRAMING, changed_headers
 from smg_core.middleware.entries import Entry, Link, parse_entries
 from smg_core.middleware.plan import PluginPlan
-from smg_core.middleware.said import SaidByModel
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 from smg_core.settings import ConfigError
@@ -447,7 +447,7 @@ async def test_hooks_of_one_exchange_do_not_overlap_where_one_waits() -> None:
     chain = PluginPlan((Link(in_python(), plugin),)).chain(ABOUT, lambda happened: None)
     assert chain is not None
     await chain.request_head(HEAD, "after_identity", ABOUT)
-    said = SaidByModel(chain)
+    said = AnswerWatchers(chain)
     calls = [
         asyncio.ensure_future(each)
         for each in (

@@ -31,11 +31,11 @@ def objectives(wish: Any = "late") -> tuple[Objectives, MemoryObserver]:
     found.on_missed = wish
     for number in range(200):
         worker = Worker(f"w{number % 2}", number % 7, number * 37 % 2000)
-        told(found, worker, number * 53 % 1000, 0.01)
+        objective_words(found, worker, number * 53 % 1000, 0.01)
     return found, observer
 
 
-def told(found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None) -> None:
+def objective_words(found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None) -> None:
     """A request is sent to the worker, and answered as quickly as that is."""
     seconds = (worker.prefill_tokens + reads) / 10_000 + worker.in_flight * 0.002
     sent = found.sent(headers or {}, "m", worker, reads, 5.0)
@@ -47,9 +47,9 @@ def meeting(found: Objectives, *workers: Worker, passed: float = 0.0, **headers:
     asked = {f"x-slo-{name}-ms": value for name, value in headers.items()}
     chosen = found.meeting(asked, "m", workers, 1000, lambda: [0] * len(workers), passed)
     wish, found.on_missed = found.on_missed, "say"
-    told = found.sent(asked, "m", chosen[0], 1000, 7.0, passed).told
+    objective_words = found.sent(asked, "m", chosen[0], 1000, 7.0, passed).objective_words
     found.on_missed = wish
-    return [each.name for each in chosen], told
+    return [each.name for each in chosen], objective_words
 
 
 FREE, BUSY = Worker("w0"), Worker("w1", in_flight=6, prefill_tokens=4000)
@@ -77,7 +77,7 @@ def test_where_none_can_those_that_miss_least_serve_late(wish: str) -> None:
     assert meeting(found, BUSY, FREE, ttft="10") == (["w0"], "late")
     assert meeting(found, BUSY, FREE, tpot="1")[1] == "late"
     assert meeting(found, BUSY, FREE, ttft="10", passed=1.0)[1] == "late"
-    assert found.sent({"x-slo-ttft-ms": "1"}, "m", FREE, 900, 0.0).told == ("late" if wish == "say" else "")
+    assert found.sent({"x-slo-ttft-ms": "1"}, "m", FREE, 900, 0.0).objective_words == ("late" if wish == "say" else "")
 
 
 def test_where_none_can_a_request_is_shed_if_that_is_wished() -> None:
@@ -104,7 +104,7 @@ def test_a_request_has_to_go_in_time_for_its_first_token() -> None:
 
 def test_it_tells_how_good_predictions_were_and_which_objectives_were_met() -> None:
     found, observer = objectives()
-    told(found, FREE, 1000, 0.01, {"x-slo-ttft-ms": "200", "x-slo-tpot-ms": "5"})
+    objective_words(found, FREE, 1000, 0.01, {"x-slo-ttft-ms": "200", "x-slo-tpot-ms": "5"})
     first, each = observer.of(TimePredicted)[-2:]
     assert abs(first.expected - first.seconds) < 0.02
     assert abs(each.expected - each.seconds) < 0.002
@@ -143,9 +143,9 @@ def test_of_workers_that_share_a_request_one_decides_the_first_token_and_one_the
     crowded = Worker("crowded", in_flight=20, role="decode")
     assert left(reader, late) == ["p"]
     assert left(answerer, crowded) == ["d"]
-    assert found.sent(asked, "m", answerer, 500, 7.0, 0.0, reader).told == "met"
-    assert found.sent(asked, "m", crowded, 500, 7.0, 0.0, reader).told == "late"
-    assert found.sent(asked, "m", answerer, 500, 7.0, 0.0, late).told == "late"
+    assert found.sent(asked, "m", answerer, 500, 7.0, 0.0, reader).objective_words == "met"
+    assert found.sent(asked, "m", crowded, 500, 7.0, 0.0, reader).objective_words == "late"
+    assert found.sent(asked, "m", answerer, 500, 7.0, 0.0, late).objective_words == "late"
     assert 7.1 < found.due(asked, "m", [reader, late], 500, 7.0) < 7.3
 
 

@@ -221,9 +221,9 @@ def test_the_parts_that_are_told_of_a_score_add_up_to_it(
         assert pick.worker.name in pick.parts
         for name, parts in pick.parts.items():
             assert sum(parts.values()) == pytest.approx(by_name[name], abs=1e-6) or ranks > 1
-        said = kept.of(f"r{second}")[0].said
-        assert said.startswith(pick.worker.name)
-        assert "was chosen" in said
+        sentence = kept.of(f"r{second}")[0].sentence
+        assert sentence.startswith(pick.worker.name)
+        assert "was chosen" in sentence
 
 
 def test_a_policy_that_tells_no_parts_has_no_sentence() -> None:
@@ -231,7 +231,7 @@ def test_a_policy_that_tells_no_parts_has_no_sentence() -> None:
     request = asking()
     kept.note([Seen("a")], request, policy("round_robin").pick([Seen("a")], request), "round_robin", 1, 0.0)
 
-    assert kept.of("r")[0].said == ""
+    assert kept.of("r")[0].sentence == ""
 
 
 @pytest.mark.parametrize("parts", [{"a": 1}, {"a": {"reading": "much"}}, {1: {}}, [], {"a": {2: 1.0}}])

@@ -10,7 +10,7 @@ from smg_core.wasm import (
     ChangeHead,
     ConfigError,
     End,
-    GuestSaid,
+    GuestReport,
     Limits,
     MiddlewareFault,
     Reject,
@@ -42,7 +42,7 @@ async def test_a_component_answers_the_hooks_that_it_has() -> None:
 
 
 async def test_what_a_component_says_is_heard() -> None:
-    heard: list[tuple[str, GuestSaid]] = []
+    heard: list[tuple[str, GuestReport]] = []
     async with WasmHost(hear=lambda name, said: heard.append((name, said))) as host:
         plugin = await host.load(PLUGINS / "compliance" / "log_exchanges.wasm", name="logs")
         session = plugin.begin(ABOUT)

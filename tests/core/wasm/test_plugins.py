@@ -37,10 +37,10 @@ from smg_core.middleware.entries import Link, parse_entries
 from smg_core.middleware.plan import PluginPlan
 from smg_core.settings import ConfigError
 from smg_core.wasm.bounds import AnswerBounds
+from smg_core.wasm.guest_report import GuestReport
 from smg_core.wasm.loading import WasmPlugins
 from smg_core.wasm.plugin import WasmPlugin
 from smg_core.wasm.threads import StartClaim
-from smg_core.wasm.told import GuestSaid
 from smg_core.wasm.worlds import OURS
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ class House:
     """Plugins of one process, and all that guests said."""
 
     def __init__(self) -> None:
-        self.told: list[GuestSaid] = []
+        self.told: list[GuestReport] = []
         self.plugins = WasmPlugins(
             lambda name, told: self.told.append(told), threads=4, most_threads=8, compiled=4, most_bytes=MB
         )

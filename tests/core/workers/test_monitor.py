@@ -117,7 +117,7 @@ class Site:
         if self.join_says is not None:
             raise self.join_says
         worker.info, worker.facts = ModelInfo("m"), FACTS
-        worker.said = attrs.evolve(FACTS, process=self.process)
+        worker.stated_facts = attrs.evolve(FACTS, process=self.process)
         return self.models
 
     @property
@@ -190,12 +190,12 @@ async def test_what_keeps_a_worker_out_is_said_once_and_tried_again_with_a_clien
         with caplog.at_level(logging.WARNING, "smg.workers"):
             worker = here.add()
             await here.passes(2.0)
-        tries, said = here.joins, [record.getMessage() for record in caplog.records]
+        tries, stated_facts = here.joins, [record.getMessage() for record in caplog.records]
         here.join_says = None
         await here.passes(0.5)
 
-        assert (tries, len(said)) == (5, 1)
-        assert str(error) in said[0]
+        assert (tries, len(stated_facts)) == (5, 1)
+        assert str(error) in stated_facts[0]
         assert worker.state == "ready"
         assert [peer.closed for peer in here.peers] == [1] * tries + [0]
 
@@ -531,13 +531,17 @@ async def test_a_change_of_a_worker_that_fails_in_a_way_that_nobody_foresaw_is_s
             here.registry.change(worker, WorkerSpec("grpc://other", name="w"))
             here.monitor.renew(worker)
             await here.passes(0.4, 0.1)
-        said, pending, served = [record.getMessage() for record in caplog.records], worker.pending, worker.reached
+        stated_facts, pending, served = (
+            [record.getMessage() for record in caplog.records],
+            worker.pending,
+            worker.reached,
+        )
         here.join_says = None
         await here.passes(1.0)
 
-        assert len(said) == 1
-        assert "the change of a worker" in said[0]
-        assert "worker w" in said[0]
+        assert len(stated_facts) == 1
+        assert "the change of a worker" in stated_facts[0]
+        assert "worker w" in stated_facts[0]
         assert pending
         assert served is here.peers[0]  # which goes on serving
         assert (worker.pending, worker.state) == ("", "ready")

@@ -121,7 +121,7 @@ def test_what_a_policy_is_shown_is_one_object_until_something_of_the_worker_chan
         lambda: places.append(WorkerPlace(subject, 0)),
         lambda: places[0].prompt_read(),
         lambda: places[0].leave(),
-        lambda: subject.told_of(3, doubted=True),
+        lambda: subject.note_elsewhere(3, doubted=True),
         lambda: subject.become(WorkerSpec("grpc://a", name="a", weight=4.0)),
         lambda: subject.take_load(Loads((RankLoad(0, 3, 2, token_usage=0.5, max_tokens=9), RankLoad(1, 1, 1)))),
         lambda: subject.take_load(None),

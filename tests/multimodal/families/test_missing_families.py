@@ -55,7 +55,7 @@ def test_every_type_that_sees_or_hears_has_one_row_or_is_refused_by_its_name() -
 def test_the_refusal_names_the_architectures_and_every_family_that_is_here() -> None:
     with pytest.raises(UnknownFamily) as refused:
         family_of(files_of("ovis2_5", "Ovis2_5"))
-    assert refused.value.told == "no family here takes models of type 'ovis2_5' (Ovis2_5)"
+    assert refused.value.reason == "no family here takes models of type 'ovis2_5' (Ovis2_5)"
     assert str(refused.value).endswith(", ".join(sorted(row.name for row in FAMILIES)))
 
 

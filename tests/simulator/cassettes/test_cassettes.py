@@ -23,7 +23,7 @@ from smg_simulator import Reply, Rule, SimulatorConfig
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_body, kept_path, read_cassette, redacted_body
 from smg_simulator.cassettes.difference import ReplayedExchange, answer_differences, replay_lines
 from smg_simulator.cassettes.recording import CassetteRecorder
-from smg_simulator.cassettes.said import AnswerSaid, what_was_said
+from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
 
 KEY = "sk-secret-0123456789abcdef"
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))
@@ -79,7 +79,7 @@ async def test_what_is_recorded_has_no_key_and_is_answered_alike_when_it_is_aske
     assert KEY not in out.read_text()
     assert out.stat().st_mode & 0o777 == 0o600
     assert [each.status for each in exchanges] == [200, 200, 200, 200, 404]
-    assert all(each.said.text and each.said.output_tokens for each in exchanges[:1] + exchanges[2:4])
+    assert all(each.summary.text and each.summary.output_tokens for each in exchanges[:1] + exchanges[2:4])
     assert all(each.times and each.times[-1] <= each.seconds for each in exchanges)
     assert [each.at for each in exchanges] == sorted(each.at for each in exchanges)
     assert status == 0, told.out
@@ -254,8 +254,8 @@ async def test_generate_content_and_other_apis_are_answered_alike_when_they_are_
         status = await asyncio.to_thread(main, ["replay", str(out), f"{house.url}/v1/", "--faster", "1000"])
 
     told = capsys.readouterr().out
-    assert [bool(each.said.finish and each.said.output_tokens) for each in exchanges] == [True] * 3 + [False]
-    assert len({each.said.text for each in exchanges[:3]}) == 1
+    assert [bool(each.summary.finish and each.summary.output_tokens) for each in exchanges] == [True] * 3 + [False]
+    assert len({each.summary.text for each in exchanges[:3]}) == 1
     assert told.count("bodies that are no text") == 1
     assert (status, "4 requests, 0 answered differently" in told) == (0, True), told
 
@@ -311,17 +311,17 @@ def test_redaction_keeps_lengths_and_shared_beginnings(one: str, two: str) -> No
 @given(st.sampled_from(["/v1/chat/completions", "/v1/responses", "/v1/messages", "/other"]), st.binary(max_size=200))
 def test_what_is_no_answer_is_said_to_be_none_and_raises_nothing(path: str, body: bytes) -> None:
     for content_type in ("text/event-stream", "application/json"):
-        assert isinstance(what_was_said(path, 200, content_type, body), AnswerSaid)
-    assert isinstance(what_was_said(path, 200, "text/event-stream", b"data: " + body + b"\n\n"), AnswerSaid)
+        assert isinstance(summary_of_answer(path, 200, content_type, body), AnswerSummary)
+    assert isinstance(summary_of_answer(path, 200, "text/event-stream", b"data: " + body + b"\n\n"), AnswerSummary)
 
 
 def test_differences_are_named_from_where_they_begin() -> None:
-    def exchange(said: AnswerSaid, status: int = 200, *, redacted: bool = False) -> CassetteExchange:
-        return CassetteExchange(0.0, "POST", "/x", "", status, said, times=[0.1], seconds=0.2, redacted=redacted)
+    def exchange(summary: AnswerSummary, status: int = 200, *, redacted: bool = False) -> CassetteExchange:
+        return CassetteExchange(0.0, "POST", "/x", "", status, summary, times=[0.1], seconds=0.2, redacted=redacted)
 
-    was = exchange(AnswerSaid(text="the same then this", finish="stop", prompt_tokens=3))
-    now = exchange(AnswerSaid(text="the same then that", finish="length", prompt_tokens=3))
-    hidden = exchange(AnswerSaid(finish="stop", prompt_tokens=3, characters=18), redacted=True)
+    was = exchange(AnswerSummary(text="the same then this", finish="stop", prompt_tokens=3))
+    now = exchange(AnswerSummary(text="the same then that", finish="length", prompt_tokens=3))
+    hidden = exchange(AnswerSummary(finish="stop", prompt_tokens=3, characters=18), redacted=True)
 
     assert list(answer_differences(ReplayedExchange(was, was))) == []
     assert dict(answer_differences(ReplayedExchange(was, now))) == {
@@ -329,7 +329,7 @@ def test_differences_are_named_from_where_they_begin() -> None:
         "finish": "from character 0: 'stop' -> 'length'",
     }
     assert [name for name, _ in answer_differences(ReplayedExchange(hidden, now))] == ["finish"]
-    assert dict(answer_differences(ReplayedExchange(was, exchange(AnswerSaid(error="busy"), 503)))) == {
+    assert dict(answer_differences(ReplayedExchange(was, exchange(AnswerSummary(error="busy"), 503)))) == {
         "status": "200 -> 503: busy"
     }
     lines, different = replay_lines([ReplayedExchange(was, now)] * 15)

@@ -97,12 +97,12 @@ class _Reader:
         self._limits = limits
         self._labels = labels
         self._nested = NestedJson(limits)
-        said = [each for each in messages if isinstance(each, wire.AssistantMessage)]
+        assistant_turns = [each for each in messages if isinstance(each, wire.AssistantMessage)]
         places = [place for place, each in enumerate(messages) if isinstance(each, wire.AssistantMessage)]
         self._last_answer = places[-1] if places else -1
         answers = (each for each in messages if isinstance(each, wire.ToolMessage))
         self._answered = {each.tool_call_id for each in answers if each.approve is not None}
-        self._ran = {call.approval_request_id for each in said for call in each.mcp_calls or ()}
+        self._ran = {call.approval_request_id for each in assistant_turns for call in each.mcp_calls or ()}
         self._asked: dict[str, wire.McpApprovalRequestWire] = {}
         self._seen: set[str] = set()
         self._approved: list[AskedCall] = []
@@ -184,8 +184,8 @@ class _Reader:
         if position > self._last_answer:
             (self._approved if message.approve else self._refused).append(self._asked_call(asked, at))
         if not message.approve:
-            said = _said(message)
-            text = f"The user did not approve this call.{f' The user says: {said}' if said else ''}"
+            words = _answer_words(message)
+            text = f"The user did not approve this call.{f' The user says: {words}' if words else ''}"
         elif position < self._last_answer:
             text = "The user approved this call, and its result is not known."
         result = ToolResult(asked.id, (Text(text),), bool(text))
@@ -201,7 +201,7 @@ class _Reader:
         return AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
 
 
-def _said(message: wire.ToolMessage) -> str:
+def _answer_words(message: wire.ToolMessage) -> str:
     """What the user says with an answer."""
     if isinstance(message.content, str):
         return message.content
@@ -238,17 +238,17 @@ class HostedCalls:
             return self._ended(event)
         if not isinstance(event, HostedStart) or event.kind not in (KIND, "mcp_approval_request"):
             return None
-        told = _object(event.payload)
+        payload = _object(event.payload)
         ran = event.kind == KIND
         found = self.calls if ran else self.asked
         item: JsonObject = {
             "id": f"{'mcp' if ran else 'mcpr'}_{self._name}{len(found)}",
-            "server_label": told.get("server"),
-            "name": told.get("name"),
-            "arguments": told.get("arguments") or "{}",
+            "server_label": payload.get("server"),
+            "name": payload.get("name"),
+            "arguments": payload.get("arguments") or "{}",
         }
-        if told.get("approval") is not None:
-            item["approval_request_id"] = told["approval"]
+        if payload.get("approval") is not None:
+            item["approval_request_id"] = payload["approval"]
         found.append(item)
         return ("mcp_calls" if ran else "mcp_approval_requests"), {"index": len(found) - 1, **item}
 

@@ -305,8 +305,8 @@ def _from_openai(wanted: wire.ResponseFormatWire, limits: LimitsConfig) -> Respo
     if asked.schema is None:
         return JsonFormat()
     check_depth([asked.schema], limits.json_depth, f"{at}.schema")
-    told: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
-    return SchemaFormat(asked.schema, asked.name, asked.description, asked.strict is not False, told)
+    strength: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
+    return SchemaFormat(asked.schema, asked.name, asked.description, asked.strict is not False, strength)
 
 
 def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:

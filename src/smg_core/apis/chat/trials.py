@@ -19,8 +19,8 @@ def _trials(model: str) -> Iterator[ApiTrial]:
     yield "tool call", "call", {"messages": [asked], "tools": tool, "tool_choice": "required"}
     yield "two turns", "text", {"messages": turns, "tools": tool, "tool_choice": "none"}
     yield "JSON schema", "schema", {"messages": [{"role": "user", "content": WHO}], "response_format": schema}
-    told: JsonObject = {"messages": [{"role": "user", "content": "Say hello."}], "logprobs": True, "top_logprobs": 2}
-    yield "logprobs", "logprobs", told
+    body: JsonObject = {"messages": [{"role": "user", "content": "Say hello."}], "logprobs": True, "top_logprobs": 2}
+    yield "logprobs", "logprobs", body
     yield "unknown role", "refusal", {"messages": [{"role": "wizard", "content": "x"}]}
     yield "no messages", "refusal", {}
     yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "messages": [asked]}

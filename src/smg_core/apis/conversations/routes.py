@@ -128,9 +128,9 @@ class Conversations(StoredHandlers):
             items = read_new_items(incoming.body, incoming.limits, suffix)
             return self._items(items), encode_body(item_list(items, False))
 
-        items, told = await made_of(self._services, incoming.caller, len(incoming.body), read)
+        items, headers = await made_of(self._services, incoming.caller, len(incoming.body), read)
         await self._write(incoming.caller, AppendItems(found.id, items))
-        return told
+        return headers
 
     async def _one(self, exchange: Exchange) -> StoredItem:
         conversation, id = await self._found(exchange), exchange.path_values["item_id"]

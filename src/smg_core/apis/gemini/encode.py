@@ -217,7 +217,7 @@ class GeminiStreamEncoder:
         self._text_prefix: dict[int, bytes] = {}
         self._begun = False
         self._ended = False
-        self._told = False  # something has left in the gateway's words
+        self._has_left = False  # something has left in the gateway's words
         self._verbatim: VerbatimStream | None = None
         self.verbatim = "" if request.array else "gemini"
 
@@ -242,7 +242,7 @@ class GeminiStreamEncoder:
             else:
                 self._add(event, frames)
         if self._verbatim is None:
-            self._told = self._told or bool(frames)
+            self._has_left = self._has_left or bool(frames)
             return b"".join(frames)
         failure = frames[-1:] if events and type(events[-1]) is Failed else ()
         return b"".join((self._verbatim.encode(events), *failure))
@@ -266,16 +266,16 @@ class GeminiStreamEncoder:
             case Failed():
                 self._ended = True
                 if is_blocked_prompt(event.error) and not self._begun:
-                    told = encode_object({**_BLOCKED, **self._names()})
+                    blocked = encode_object({**_BLOCKED, **self._names()})
                 else:
-                    told = gemini_error(event.error, locate=self._request.locate)
-                frames.append(self._frame(told))
+                    blocked = gemini_error(event.error, locate=self._request.locate)
+                frames.append(self._frame(blocked))
                 if self._array:
                     frames.append(b"]")
             case Cancelled():
                 self._ended = True
             case Verbatim():  # the answer is told in the provider's words, unless something of it has left in others
-                if not self._told and self._verbatim is None:
+                if not self._has_left and self._verbatim is None:
                     self._verbatim = VerbatimStream(base64.b64encode)
             case _ if hasattr(event, "index"):
                 self._of_candidate(event, event.index, frames)

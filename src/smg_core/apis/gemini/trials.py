@@ -37,8 +37,8 @@ def _trials(model: str) -> Iterator[ApiTrial]:
     none: Json = {"functionCallingConfig": {"mode": "NONE"}}
     yield "two turns", "text", {"contents": turns, "tools": tools, "toolConfig": none}
     yield "JSON schema", "schema", {"contents": [{"parts": [{"text": WHO}]}], "generationConfig": schema}
-    told: Json = {"responseLogprobs": True, "logprobs": 2}
-    yield "logprobs", "logprobs", {"contents": hello, "generationConfig": told}
+    wishes: Json = {"responseLogprobs": True, "logprobs": 2}
+    yield "logprobs", "logprobs", {"contents": hello, "generationConfig": wishes}
     yield "unknown role", "refusal", {"contents": [{"role": "wizard", "parts": [{"text": "x"}]}]}
     yield "no contents", "refusal", {}
     yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "contents": hello}

@@ -115,8 +115,8 @@ def built_in_parts(event: HostedStart | HostedEnd, kind: str, call_id: str) -> J
         words = _words(event)
         arguments: JsonObject = {"urls": [words]} if kind == "web_fetch" else {"queries": [words]}
         return {"toolCall": {"id": call_id, "toolType": _TYPES[kind], "args": arguments}}
-    told = _object(event.payload)
-    response: JsonObject = {"error": told.get("text") or ""}
+    payload = _object(event.payload)
+    response: JsonObject = {"error": payload.get("text") or ""}
     if not event.failed:
         found: list[Json] = [{"uri": each.get("id"), "title": each.get("title")} for each in _sources(event)]
         response = {"output": found}
@@ -125,18 +125,18 @@ def built_in_parts(event: HostedStart | HostedEnd, kind: str, call_id: str) -> J
 
 def _code_part(event: HostedStart | HostedEnd) -> JsonObject:
     """The part of code that is about to run, or of what it has given."""
-    told = _object(event.payload)
+    payload = _object(event.payload)
     if isinstance(event, HostedStart):
-        action = told.get("action")
+        action = payload.get("action")
         code = action.get("code") if isinstance(action, dict) else None
         return {"executableCode": {"language": "PYTHON", "code": code or ""}}
-    structured = told.get("structured")
+    structured = payload.get("structured")
     ran = structured if isinstance(structured, dict) else {}
     outcome = "FAILED" if event.failed or ran.get("failed") else "OK"
-    if told.get("code") == "out_of_time":
+    if payload.get("code") == "out_of_time":
         outcome = "DEADLINE_EXCEEDED"
-    said = [str(ran[name]) for name in ("stdout", "stderr") if ran.get(name)]
-    output = "".join(said) if ran else str(told.get("text") or "")
+    outputs = [str(ran[name]) for name in ("stdout", "stderr") if ran.get(name)]
+    output = "".join(outputs) if ran else str(payload.get("text") or "")
     return {"codeExecutionResult": {"outcome": f"OUTCOME_{outcome}", "output": output}}
 
 
@@ -185,9 +185,9 @@ class Grounding:
     def result(self, event: HostedEnd) -> None:
         """The open call is over."""
         kind, self._kind = self._kind, ""
-        told, sources = _object(event.payload), _sources(event)
+        payload, sources = _object(event.payload), _sources(event)
         if kind == "web_fetch":
-            status = "SUCCESS" if not event.failed else "UNSAFE" if told.get("code") in _UNSAFE else "ERROR"
+            status = "SUCCESS" if not event.failed else "UNSAFE" if payload.get("code") in _UNSAFE else "ERROR"
             url = sources[0].get("id") if sources else self._asked
             self._urls.append({"retrievedUrl": url, "urlRetrievalStatus": f"URL_RETRIEVAL_STATUS_{status}"})
         if kind in _TYPES and not event.failed:
@@ -213,8 +213,8 @@ class Grounding:
 def _support(text: str, place: tuple[int, int], chunks: Sequence[int]) -> JsonObject:
     start, end = place
     first = len(text[:start].encode("utf-8", "replace"))
-    said = text[start:end]
-    segment: JsonObject = {"endIndex": first + len(said.encode("utf-8", "replace")), "text": said}
+    words = text[start:end]
+    segment: JsonObject = {"endIndex": first + len(words.encode("utf-8", "replace")), "text": words}
     if first:
         segment["startIndex"] = first
     return {"segment": segment, "groundingChunkIndices": list(chunks)}
@@ -230,8 +230,8 @@ def _chunk(source: JsonObject) -> JsonObject:
 
 def _words(event: HostedStart) -> str:
     action = _object(event.payload).get("action")
-    said = action if isinstance(action, dict) else {}
-    return str(said.get("query") or said.get("url") or "")
+    fields = action if isinstance(action, dict) else {}
+    return str(fields.get("query") or fields.get("url") or "")
 
 
 def _sources(event: HostedEnd) -> list[JsonObject]:

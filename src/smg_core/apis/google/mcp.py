@@ -134,13 +134,13 @@ def _texts(result: Json) -> str:
 
 def call_step(event: HostedStart, call_id: str) -> JsonObject:
     """The step of a call that begins with `event`."""
-    told = _object(event.payload)
+    payload = _object(event.payload)
     return {
         "type": "mcp_server_tool_call",
         "id": call_id,
-        "name": told.get("name"),
-        "server_name": told.get("server"),
-        "arguments": _arguments(told.get("arguments")),
+        "name": payload.get("name"),
+        "server_name": payload.get("server"),
+        "arguments": _arguments(payload.get("arguments")),
     }
 
 
@@ -158,11 +158,11 @@ def result_step(event: HostedEnd, call: JsonObject) -> JsonObject:
 
 def call_part(event: HostedStart) -> JsonObject:
     """The part of a call that begins with `event`."""
-    told = _object(event.payload)
+    payload = _object(event.payload)
     arguments: JsonObject = {
-        "serverName": told.get("server"),
-        "name": told.get("name"),
-        "arguments": _arguments(told.get("arguments")),
+        "serverName": payload.get("server"),
+        "name": payload.get("name"),
+        "arguments": _arguments(payload.get("arguments")),
     }
     return {"toolCall": {"id": event.id, "toolType": _NO_TYPE, "args": arguments}}
 

@@ -132,7 +132,7 @@ class _Builder:
         )
         self._number += 1
 
-    def _told(self) -> JsonObject:
+    def _as_streamed(self) -> JsonObject:
         fields = stream_fields(self.fields)
         if self._legacy and "usage" in fields:
             fields["usage"] = legacy_usage(fields["usage"])
@@ -145,7 +145,7 @@ class _Builder:
         self.begun = True
         self.fields["status"] = status
         if self._streams:
-            self._event("created", interaction=self._told())
+            self._event("created", interaction=self._as_streamed())
 
     def _tell_status(self) -> None:
         self._event("status", interaction_id=self._request.generation.id, status=self.fields["status"])
@@ -172,12 +172,12 @@ class _Builder:
     def _open(self, kind: str, **shell: object) -> None:
         self._close()
         self._kind, self._texts, self._signature = kind, [], None
-        told: dict[str, object] = {"type": "text" if self._legacy and kind == "model_output" else kind, **shell}
+        step: dict[str, object] = {"type": "text" if self._legacy and kind == "model_output" else kind, **shell}
         index = len(self.steps)
         if self._legacy:
-            self._event("start", index=index, content=told)
+            self._event("start", index=index, content=step)
         else:
-            self._event("start", index=index, step=told)
+            self._event("start", index=index, step=step)
         if kind == "model_output":
             name = self._names["delta"]
             self._text_head = b'event: %b\ndata: {"event_type":"%b","index":%d,"delta":{"type":"text","text":' % (
@@ -323,10 +323,10 @@ class _Builder:
     def fail(self, error: SmgError) -> None:
         """End with an error. A step that was open stays so in the stream."""
         self.error = error
-        told = interaction_error(error, self._request.locate)
-        self._event("error", error=told)
+        error_body = interaction_error(error, self._request.locate)
+        self._event("error", error=error_body)
         self._streams = False
-        self.fields["errors"] = [told]
+        self.fields["errors"] = [error_body]
         self.end("failed")
 
     def cancelled(self, event: Cancelled) -> None:
@@ -342,7 +342,7 @@ class _Builder:
         self.fields["status"] = status
         self.fields["updated"] = time_text(self._now())
         if self._streams:
-            self._event("completed", interaction=self._told())
+            self._event("completed", interaction=self._as_streamed())
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; nothing after the end."""

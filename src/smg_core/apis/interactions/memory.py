@@ -92,11 +92,11 @@ class InteractionMemory:
             return
         if cut and encoder.ended:
             return  # it was kept when it ended
-        told = isinstance(encoder, InteractionStreamEncoder) and encoder.begun
+        announced = isinstance(encoder, InteractionStreamEncoder) and encoder.begun
         if cut:
             encoder.interrupt()
         found = encoder.response()
-        if cut and not told and not found["steps"]:
+        if cut and not announced and not found["steps"]:
             return
         frames = encoder.frames() if isinstance(encoder, InteractionStreamEncoder) else b""
         await asyncio.shield(self._write(decoded, found, frames))

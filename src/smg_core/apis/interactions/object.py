@@ -53,8 +53,8 @@ def time_text(seconds: float) -> str:
 
 def interaction_fields(request: InteractionRequest, created: int) -> JsonObject:
     """The object of an interaction that is under way, without its steps."""
-    said: JsonObject = msgspec.to_builtins(request.body)
-    said["tools"] = hidden_headers(said.get("tools"))
+    fields: JsonObject = msgspec.to_builtins(request.body)
+    fields["tools"] = hidden_headers(fields.get("tools"))
     created_at = time_text(created)
     found: JsonObject = {
         "id": request.generation.id,
@@ -64,7 +64,7 @@ def interaction_fields(request: InteractionRequest, created: int) -> JsonObject:
         "created": created_at,
         "updated": created_at,
     }
-    return found | {name: said[name] for name in _ECHOED if said.get(name) is not None}
+    return found | {name: fields[name] for name in _ECHOED if fields.get(name) is not None}
 
 
 def effective_config(sent: JsonObject, effective: Effective) -> JsonObject:
@@ -84,8 +84,8 @@ def stream_fields(fields: JsonObject) -> JsonObject:
 
 def interaction_error(error: SmgError, locate: Locate | None = None) -> JsonObject:
     """An error as interactions and their streams tell it."""
-    told: JsonObject = msgspec.json.decode(gemini_error(error, locate=locate))["error"]
-    return {"code": error.gemini_status, "message": told["message"]}
+    error_body: JsonObject = msgspec.json.decode(gemini_error(error, locate=locate))["error"]
+    return {"code": error.gemini_status, "message": error_body["message"]}
 
 
 def interaction_usage(usage: Usage) -> JsonObject:

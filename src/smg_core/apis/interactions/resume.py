@@ -66,8 +66,8 @@ def interaction_event(text: str, id: str) -> int:
 
 def changed_interaction(body: JsonObject, status: str, error: SmgError | None, now: float) -> JsonObject:
     """A stored object with another status since `now`, and with the error that ended it."""
-    told: JsonObject = {} if error is None else {"errors": [interaction_error(error)]}
-    return {**body, **told, "status": status, "updated": time_text(now)}
+    errors: JsonObject = {} if error is None else {"errors": [interaction_error(error)]}
+    return {**body, **errors, "status": status, "updated": time_text(now)}
 
 
 class InteractionLog:
@@ -115,8 +115,8 @@ class InteractionLog:
 
     def ending(self, status: str, found: JsonObject) -> bytes:
         """The event that ends the stream with `found`, the finished object of this status."""
-        told, revision = stream_fields(found), self._grammar.revision
-        if revision == "legacy" and "usage" in told:
-            told["usage"] = legacy_usage(told["usage"])
+        fields, revision = stream_fields(found), self._grammar.revision
+        if revision == "legacy" and "usage" in fields:
+            fields["usage"] = legacy_usage(fields["usage"])
         name = EVENTS[revision]["completed"]
-        return encode_object({"event_type": name, "interaction": told, "event_id": f"{found['id']}.{self.following}"})
+        return encode_object({"event_type": name, "interaction": fields, "event_id": f"{found['id']}.{self.following}"})

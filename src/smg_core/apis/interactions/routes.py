@@ -45,7 +45,7 @@ _STREAM = "text/event-stream"
 
 _ASKED: JsonObject = {"model": "MODEL", "input": "Hello"}
 
-_TOLD = OperationResponse(200, "The interaction.", InteractionAnswer)
+_FOUND = OperationResponse(200, "The interaction.", InteractionAnswer)
 
 
 def _operation(name: str, summary: str, *answers: OperationResponse, body: object = None) -> Operation:
@@ -57,16 +57,16 @@ INTERACTIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/interactions"): _operation(
         "createInteraction",
         "Answer in the words of Google's Interactions API; the interaction is kept and can be continued.",
-        _TOLD,
+        _FOUND,
         OperationResponse(200, "The events.", InteractionEvent, _STREAM),
         body=InteractionBody,
     ),
-    ("GET", "/interactions/{id}"): _operation("getInteraction", "An interaction that is kept, or its events.", _TOLD),
+    ("GET", "/interactions/{id}"): _operation("getInteraction", "An interaction that is kept, or its events.", _FOUND),
     ("DELETE", "/interactions/{id}"): _operation(
         "deleteInteraction", "Forget an interaction.", OperationResponse(200, "Nothing.", JsonObject)
     ),
     ("POST", "/interactions/{id}/cancel"): _operation(
-        "cancelInteraction", "End an interaction that is made in the background.", _TOLD
+        "cancelInteraction", "End an interaction that is made in the background.", _FOUND
     ),
 }
 """The routes, by method and pattern below the version."""

@@ -81,9 +81,9 @@ class McpAnswers:
         return {"protocolVersion": asked if asked in HANDSHAKES else HANDSHAKES[-1], **self._about()}
 
     def _about(self) -> JsonObject:
-        told = self._services.live.config.mcp.serve == "sessions"
+        notifies = self._services.live.config.mcp.serve == "sessions"
         return {
-            "capabilities": {"tools": {"listChanged": told}, "resources": {}, "prompts": {}},
+            "capabilities": {"tools": {"listChanged": notifies}, "resources": {}, "prompts": {}},
             "serverInfo": {"name": "smg-gateway", "version": self._version},
         }
 
@@ -130,8 +130,10 @@ class McpAnswers:
                 accounting.paid(asker.caller, offered.tool.server, offered.tool.tool, dollars)
         finally:
             now = clock.monotonic()
-            told = ToolCalled(asker.request_id, offered.tool.server, offered.tool.name, outcome, now - began, now, True)
-            self._services.observer.report(told)
+            record = ToolCalled(
+                asker.request_id, offered.tool.server, offered.tool.name, outcome, now - began, now, True
+            )
+            self._services.observer.report(record)
         return result_of(found)
 
     async def _prompt(self, message: McpMessage, asker: ToolAsker) -> JsonObject:

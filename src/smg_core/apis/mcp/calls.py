@@ -66,14 +66,14 @@ class RunningCalls:
         await self._channel.publish(_KIND, msgspec.json.encode(_Cancelled(session)))
 
     def _heard(self, notice: Notice) -> None:
-        told = msgspec.json.decode(notice.body, type=_Cancelled)
-        if told.id is not None:
-            if (task := self._running.get((told.session, told.id))) is not None:
+        cancelled = msgspec.json.decode(notice.body, type=_Cancelled)
+        if cancelled.id is not None:
+            if (task := self._running.get((cancelled.session, cancelled.id))) is not None:
                 task.cancel()
             return
-        self._ended[told.session] = None
+        self._ended[cancelled.session] = None
         if len(self._ended) > _ENDED:
             self._ended.popitem(last=False)
         for (session, _), task in list(self._running.items()):
-            if session == told.session:
+            if session == cancelled.session:
                 task.cancel()

@@ -219,11 +219,11 @@ class McpEndpoint:
         try:
             while not task.done():
                 await news.changed.wait()
-                for told in news.take():
+                for notice in news.take():
                     if exchange.started:
-                        await exchange.write(event_of(told), last=False)
+                        await exchange.write(event_of(notice), last=False)
                     else:
-                        await exchange.begin(200, headers, event_of(told), last=False)
+                        await exchange.begin(200, headers, event_of(notice), last=False)
         finally:
             task.cancel()
         if exchange.started:
@@ -263,22 +263,22 @@ class _News:
     def __init__(self, message: McpMessage, most: int) -> None:
         self.changed = asyncio.Event()
         self._token, self._left = message.progress_token, most
-        self._told: list[JsonObject] = []
+        self._notices: list[JsonObject] = []
 
     def progress(self, news: ToolProgress) -> None:
         """The `OnProgress` of the call."""
         if self._left:
             self._left -= 1
-            told: JsonObject = {"progress": news.progress, "total": news.total, "message": news.message}
-            params = {name: value for name, value in told.items() if value is not None}
-            self._told.append(notification("notifications/progress", {"progressToken": self._token, **params}))
+            progress: JsonObject = {"progress": news.progress, "total": news.total, "message": news.message}
+            params = {name: value for name, value in progress.items() if value is not None}
+            self._notices.append(notification("notifications/progress", {"progressToken": self._token, **params}))
             self.changed.set()
 
     def take(self) -> list[JsonObject]:
         """What is new since the last time."""
-        told, self._told = self._told, []
+        notices, self._notices = self._notices, []
         self.changed.clear()
-        return told
+        return notices
 
 
 def _unheard(news: ToolProgress) -> None:

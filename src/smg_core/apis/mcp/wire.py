@@ -189,16 +189,16 @@ def list_page(message: McpMessage, found: int, size: int) -> tuple[int, int | No
 
 def response(message: McpMessage, result: JsonObject) -> JsonObject:
     """The answer to a request."""
-    told = {**result, "resultType": "complete"} if message.modern else result
-    return {"jsonrpc": "2.0", "id": message.id, "result": told}
+    answer = {**result, "resultType": "complete"} if message.modern else result
+    return {"jsonrpc": "2.0", "id": message.id, "result": answer}
 
 
 def rpc_failure(id: int | str | None, error: RpcError) -> JsonObject:
     """The answer to a request that fails."""
-    told: JsonObject = {"code": error.code, "message": error.message}
+    fields: JsonObject = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = error.data
-    return {"jsonrpc": "2.0", "id": id, "error": told}
+        fields["data"] = error.data
+    return {"jsonrpc": "2.0", "id": id, "error": fields}
 
 
 def notification(method: str, params: JsonObject) -> JsonObject:

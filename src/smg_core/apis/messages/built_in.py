@@ -145,8 +145,8 @@ def result_texts(content: Sequence[Json]) -> list[str]:
     texts = []
     for each in content:
         if isinstance(each, dict) and each.get("type") == "web_search_result":
-            said = [each.get("title"), each.get("url"), _opened(each.get("encrypted_content"))]
-            texts.append("\n".join(str(line) for line in said if line))
+            parts = [each.get("title"), each.get("url"), _opened(each.get("encrypted_content"))]
+            texts.append("\n".join(str(line) for line in parts if line))
     return texts
 
 
@@ -209,24 +209,24 @@ class HostedBlocks:
             return None
         if kind == "mcp":
             return result_block(event, self._use_id)
-        told = _object(event.payload)
+        payload = _object(event.payload)
         name = _CODE_NAME if kind == "code" else kind
         block: JsonObject = {"type": f"{name}_tool_result", "tool_use_id": self._use_id, "caller": {"type": "direct"}}
         if event.failed:
-            code = _CODES[kind].get(str(told.get("code")), "unavailable")
+            code = _CODES[kind].get(str(payload.get("code")), "unavailable")
             return {**block, "content": {"type": f"{name}_tool_result_error", "error_code": code}}
         self.used[kind] += 1
         if kind == "code":
-            return {**block, "content": self._ran(told)}
-        found = told.get("sources")
+            return {**block, "content": self._ran(payload)}
+        found = payload.get("sources")
         sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         if kind == "web_search":
             return {**block, "content": [_search_result(each) for each in sources]}
-        return {**block, "content": self._fetched(sources, told)}
+        return {**block, "content": self._fetched(sources, payload)}
 
-    def _ran(self, told: JsonObject) -> JsonObject:
+    def _ran(self, payload: JsonObject) -> JsonObject:
         """What code has given, and whose container it was in."""
-        structured = told.get("structured")
+        structured = payload.get("structured")
         ran = structured if isinstance(structured, dict) else {}
         until = ran.get("expires_at")
         if isinstance(until, int | float):
@@ -245,14 +245,14 @@ class HostedBlocks:
             "content": made,
         }
 
-    def _fetched(self, sources: Sequence[JsonObject], told: JsonObject) -> JsonObject:
+    def _fetched(self, sources: Sequence[JsonObject], payload: JsonObject) -> JsonObject:
         page = sources[0] if sources else {}
-        url, structured = str(page.get("id") or ""), told.get("structured")
+        url, structured = str(page.get("id") or ""), payload.get("structured")
         at = structured.get("at") if isinstance(structured, dict) else None
         self._documents.setdefault(url, len(self._documents))
         source: JsonObject = {"type": "text", "media_type": "text/plain", "data": page.get("text") or ""}
         document: JsonObject = {"type": "document", "source": source, "title": page.get("title") or None}
-        document["citations"] = {"enabled": True} if told.get("cites") else None
+        document["citations"] = {"enabled": True} if payload.get("cites") else None
         when = datetime.fromtimestamp(at, UTC).isoformat() if isinstance(at, int | float) else None
         return {"type": "web_fetch_result", "url": url, "content": document, "retrieved_at": when}
 

@@ -163,9 +163,9 @@ class Conversation:
     def _results(self, results: list[Part], places: list[Place]) -> None:
         """Results, before what the user said in the same turn."""
         if self._turns and self._turns[-1].role == "user":
-            said, where = self._turns.pop(), self.places.pop()
+            turn, where = self._turns.pop(), self.places.pop()
             self._join("tool", results, places)
-            self._turns.append(said)
+            self._turns.append(turn)
             self.places.append(where)
         else:
             self._join("tool", results, places)
@@ -231,16 +231,16 @@ class Conversation:
                 _check_server_tool(block.block, at)
                 if block.block.get("type") == "container_upload":
                     self.uploads[_upload(block.block, at)] = None
-                text = _told(block.block)
+                text = _words_of_block(block.block)
                 return Text(text) if text else None
         raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
 
     def _search_result(self, block: wire.SearchResultBlock) -> str:
         """A result of a search of the client's. Where it is to be cited, each of its texts is a source with a mark of its own."""
         texts = [each.text for each in block.content]
-        told = ""
+        source_text = ""
         if block.citations is not None and block.citations.enabled:
-            told = "" if self.sources else f"{CITE_HOW}\n"
+            source_text = "" if self.sources else f"{CITE_HOW}\n"
             before = len(self.sources)
             place = self._search_results
             self.sources += [
@@ -251,7 +251,7 @@ class Conversation:
         self._search_results += 1
         text = "\n\n".join(texts)
         head = f"<source>{block.source}</source>\n<title>{block.title}</title>"
-        return f"{told}<search_result>\n{head}\n{text}\n</search_result>"
+        return f"{source_text}<search_result>\n{head}\n{text}\n</search_result>"
 
     def _result(self, block: wire.ToolResultBlock, at: str) -> ToolResult:
         content = block.content
@@ -314,7 +314,7 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
     return Text(document_text(text, block.title, block.context), mark_of(block.cache_control))
 
 
-def _told(block: JsonObject) -> str:
+def _words_of_block(block: JsonObject) -> str:
     """What a block of a provider's tools says to another model: its call, or the texts of its result."""
     kind = block.get("type")
     if not isinstance(kind, str):

@@ -143,10 +143,10 @@ def _applied(edits: Sequence[EditedContext]) -> JsonObject:
 
 def _applied_edit(edit: EditedContext) -> JsonObject:
     if edit.kind == "reasoning":
-        told: JsonObject = {"type": "clear_thinking_20251015", "cleared_thinking_turns": edit.changed}
+        applied: JsonObject = {"type": "clear_thinking_20251015", "cleared_thinking_turns": edit.changed}
     else:
-        told = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": edit.changed}
-    return {**told, "cleared_input_tokens": edit.tokens}
+        applied = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": edit.changed}
+    return {**applied, "cleared_input_tokens": edit.tokens}
 
 
 def _message(request: MessagesRequest) -> JsonObject:
@@ -178,7 +178,7 @@ class MessagesStreamEncoder:
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
         self._verbatim: VerbatimStream | None = None
-        self._told = False  # something has left in the gateway's words
+        self._has_left = False  # something has left in the gateway's words
 
     @property
     def verbatim(self) -> str:
@@ -201,8 +201,8 @@ class MessagesStreamEncoder:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
         if self._ended:
             return b""
-        told = self._verbatim
-        if len(events) == 1 and told is None and type(event := events[0]) is TextDelta and self._open == "text":
+        verbatim = self._verbatim
+        if len(events) == 1 and verbatim is None and type(event := events[0]) is TextDelta and self._open == "text":
             # one more token
             text = event.text
             encoded = encode_ascii(text) if text.isascii() else encode_text(text)
@@ -213,7 +213,7 @@ class MessagesStreamEncoder:
             if writer is not None and not self._ended:
                 writer(self, event, frames)
         if self._verbatim is None:
-            self._told = self._told or bool(frames)
+            self._has_left = self._has_left or bool(frames)
             return b"".join(frames)
         failure = frames[-1:] if events and type(events[-1]) is Failed else ()
         return b"".join((self._verbatim.encode(events), *failure))
@@ -230,7 +230,7 @@ class MessagesStreamEncoder:
 
     def _tell(self, event: Verbatim, frames: list[bytes]) -> None:
         """The answer is told in the provider's words, unless something of it has left in others."""
-        if self._verbatim is None and not self._told:
+        if self._verbatim is None and not self._has_left:
             self._verbatim = VerbatimStream(bytes)
 
     def _start_block(self, kind: str, block: bytes, delta: bytes, frames: list[bytes]) -> None:
@@ -395,7 +395,7 @@ class MessagesWholeEncoder:
         self._request = request
         self._hidden = request.generation.reasoning.visible == "sealed"
         self._blocks: list[JsonObject] = []
-        self._said: list[str] = []  # of the open block
+        self._texts: list[str] = []  # of the open block
         self._citations: list[JsonObject] = []  # of the open text
         self._hosted = HostedBlocks(request.generation.id, request.generation.sources)
         self._finished: Finished | None = None
@@ -414,7 +414,7 @@ class MessagesWholeEncoder:
         """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._blocks = [dict(block) for block in self._blocks]
-        other._said, other._citations = self._said.copy(), self._citations.copy()
+        other._texts, other._citations = self._texts.copy(), self._citations.copy()
         other._hosted = self._hosted.fork()
         other._at_once = None if self._at_once is None else self._at_once.fork()
         return other
@@ -434,10 +434,10 @@ class MessagesWholeEncoder:
                 case ToolCallStart():
                     self._blocks.append({"type": "tool_use", "id": event.id, "name": event.name, "input": {}})
                 case ToolCallDelta():
-                    self._said.append(event.arguments)
+                    self._texts.append(event.arguments)
                 case ToolCallEnd():
-                    self._blocks[-1]["input"] = _input("".join(self._said))
-                    self._said.clear()
+                    self._blocks[-1]["input"] = _input("".join(self._texts))
+                    self._texts.clear()
                 case HostedStart() | HostedEnd():
                     self._run(event)
                 case OpaqueBlock():
@@ -450,8 +450,8 @@ class MessagesWholeEncoder:
         if not isinstance(event, Annotation):
             if self._citations and event.text:
                 self._text()
-            self._said.append(event.text)
-        elif "".join(self._said) and (citation := self._hosted.citation(event)) is not None:
+            self._texts.append(event.text)
+        elif "".join(self._texts) and (citation := self._hosted.citation(event)) is not None:
             self._citations.append(citation)
 
     def _run(self, event: HostedStart | HostedEnd) -> None:
@@ -481,8 +481,8 @@ class MessagesWholeEncoder:
             self._blocks.append(_compaction(self._compacted.summary))
 
     def _text(self) -> None:
-        text = "".join(self._said)
-        self._said.clear()
+        text = "".join(self._texts)
+        self._texts.clear()
         if self._blocks and self._blocks[-1]["type"] == "thinking":
             text = text.lstrip("\n")  # as in a stream
         if text:
@@ -490,8 +490,8 @@ class MessagesWholeEncoder:
         self._citations = []
 
     def _thought(self, event: ReasoningEnd) -> None:
-        thinking = "" if self._hidden else "".join(self._said)
-        self._said.clear()
+        thinking = "" if self._hidden else "".join(self._texts)
+        self._texts.clear()
         signature = (event.seal or b"").decode()
         self._blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
         if self._at_once is not None:

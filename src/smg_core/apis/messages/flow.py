@@ -53,8 +53,8 @@ def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
     summary = without_surrogates(turn.output.text.strip())
     if not summary:
         raise EngineFailed("The model wrote no summary.")
-    told = msgspec.json.encode(Compacted(summary, turn.usage))
-    yield from ask(Tell((OpaqueBlock(0, COMPACTED, told),)))
+    payload = msgspec.json.encode(Compacted(summary, turn.usage))
+    yield from ask(Tell((OpaqueBlock(0, COMPACTED, payload),)))
     if request.pauses:
         yield from ask(Finish(turn))
     else:
@@ -81,10 +81,10 @@ def _summary_of(request: GenerationRequest, instructions: str | None) -> Generat
 def _on_summary(request: GenerationRequest, summary: str) -> GenerationRequest:
     """The request on the summary and the last message of the user."""
     last = [message.parts for message in request.messages if message.role == "user"][-1:]
-    said = Message("user", (Text(summary_text(summary)), *(part for parts in last for part in parts)))
+    summary_message = Message("user", (Text(summary_text(summary)), *(part for parts in last for part in parts)))
     return replace(
         request,
-        messages=(*_leading(request), said),
+        messages=(*_leading(request), summary_message),
         context_edits=(),
         add_generation_prompt=True,
         continue_final_message=False,

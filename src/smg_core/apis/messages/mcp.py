@@ -87,9 +87,9 @@ def _of_toolset(toolset: wire.ToolWire, place: int) -> tuple[JsonObject, JsonObj
     enabled: dict[str, bool] = {}
     asked: dict[str, bool] = {}
     for name, each in (toolset.configs or {}).items():
-        said = explained(each, wire.McpToolConfig, f"{at}.configs.{name}")
-        enabled[name] = on if said.enabled is None else said.enabled
-        asked[name] = asks if said.permission_policy is None else _asks(said)
+        tool_config = explained(each, wire.McpToolConfig, f"{at}.configs.{name}")
+        enabled[name] = on if tool_config.enabled is None else tool_config.enabled
+        asked[name] = asks if tool_config.permission_policy is None else _asks(tool_config)
     return _but(on, enabled), {"never": _but(not asks, {name: not each for name, each in asked.items()})}
 
 
@@ -104,12 +104,12 @@ def _but(default: bool, named: Mapping[str, bool]) -> JsonObject:
 
 
 def _of_configuration(server: wire.McpServerWire) -> JsonObject | None:
-    told = server.tool_configuration
-    if told is None:
+    configuration = server.tool_configuration
+    if configuration is None:
         return None
-    if told.enabled is False:
+    if configuration.enabled is False:
         return {"names": []}
-    return None if told.allowed_tools is None else {"names": list(told.allowed_tools)}
+    return None if configuration.allowed_tools is None else {"names": list(configuration.allowed_tools)}
 
 
 # -------------------------------------------------------------------------------------------------------------- the encoder
@@ -117,16 +117,16 @@ def _of_configuration(server: wire.McpServerWire) -> JsonObject | None:
 
 def use_block(event: HostedStart, message_id: str, order: int) -> tuple[JsonObject, str]:
     """The block of a call that begins with `event`, and its arguments as JSON text; `order` is the block's index."""
-    told = _object(event.payload)
+    payload = _object(event.payload)
     suffix = message_id.partition("_")[2] or message_id
     block: JsonObject = {
         "type": "mcp_tool_use",
         "id": f"mcptoolu_{suffix}{order}",
-        "name": told.get("name"),
-        "server_name": told.get("server"),
+        "name": payload.get("name"),
+        "server_name": payload.get("server"),
         "input": {},
     }
-    return block, str(told.get("arguments") or "{}")
+    return block, str(payload.get("arguments") or "{}")
 
 
 def result_block(event: HostedEnd, use_id: str) -> JsonObject:

@@ -66,14 +66,14 @@ class ModerationInference(PoolInference[ModerationDecoded]):
             if worker.state != "ready" or not isinstance(engine, Moderates):
                 continue
             try:
-                told = await engine.moderate({"input": decoded.given}, timeouts.request)
+                answer = await engine.moderate({"input": decoded.given}, timeouts.request)
             except SmgError as error:
                 if not error.another_worker_may_do:
                     raise
                 failure = error
                 continue
-            if told is not None:
-                return _Moderated(model, (), 0, body=_named(told, request.model))
+            if answer is not None:
+                return _Moderated(model, (), 0, body=_named(answer, request.model))
         if failure is not None:
             raise failure
         decoded.check_classifiable()
@@ -86,10 +86,10 @@ class ModerationInference(PoolInference[ModerationDecoded]):
 def _named(body: bytes, model: str) -> bytes:
     """The answer of a provider, with the name by which the model was asked for. Raises EngineGarbled for what is none."""
     try:
-        told = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        answer = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        told = {}
-    if "results" not in told:
+        answer = {}
+    if "results" not in answer:
         raise EngineGarbled("The provider's answer is none to this request.", detail="moderations without results")
-    told["model"] = msgspec.Raw(msgspec.json.encode(model))
-    return msgspec.json.encode(told)
+    answer["model"] = msgspec.Raw(msgspec.json.encode(model))
+    return msgspec.json.encode(answer)

@@ -92,10 +92,10 @@ def decode_classify(incoming: Incoming) -> ClassifyDecoded:
 def classify_body(decoded: ClassifyDecoded, made: PooledVectors) -> bytes:
     """The answer."""
     data = []
-    for index, (shares, said) in enumerate(zip(made.vectors, made.said, strict=True)):
+    for index, (shares, label) in enumerate(zip(made.vectors, made.likeliest, strict=True)):
         best = max(range(len(shares)), key=shares.__getitem__)
         known = made.labels[best] if len(made.labels) == len(shares) else f"LABEL_{best}"
-        data.append({"index": index, "label": said or known, "probs": as_floats(shares), "num_classes": len(shares)})
+        data.append({"index": index, "label": label or known, "probs": as_floats(shares), "num_classes": len(shares)})
     return encode_body(
         {
             "id": decoded.request.id,

@@ -199,7 +199,7 @@ class PoolInference(Generic[D]):
         """Answer with the API's error envelope."""
         exchange.unwatch()
         services = self._services
-        error = await exchange.told(error)
+        error = await exchange.replaced_error(error)
         headers = [*refusal_headers(services, error), services.request_ids.header(exchange.name)]
         locate = None if decoded is None else decoded.locate
         await exchange.respond(self._api.status(error), self._api.error(error, exchange.request_id, locate), headers)

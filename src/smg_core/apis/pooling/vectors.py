@@ -36,7 +36,7 @@ BASE64_BYTES = 6
 class PooledVectors(Struct, frozen=True):
     """What the pipeline made of a request: the name of the model, the numbers for each input or pair, in order, the tokens
     counted, and the time in seconds since the epoch. `method` is how pairs were judged; `labels` are the names of the model's
-    classes, `said` the likeliest class of each input where its engine named it ("")."""
+    classes, `likeliest` the likeliest class of each input where its engine named it ("")."""
 
     model: str
     vectors: "Sequence[array[float]]"
@@ -44,7 +44,7 @@ class PooledVectors(Struct, frozen=True):
     created: int = 0
     method: str = ""
     labels: Sequence[str] = ()
-    said: Sequence[str] = ()
+    likeliest: Sequence[str] = ()
 
 
 def shortened_vector(vector: "array[float]", dimensions: int | None) -> "array[float]":

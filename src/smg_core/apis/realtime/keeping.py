@@ -64,8 +64,8 @@ class KeptConversation:
                     history = self._services.running.history
                     await history.write(self._caller.tenant, operations, principal=self._caller.principal)
             except SmgError as error:
-                told, self._failing, self._seen = self._failing, True, seen
-                if not told:
+                reported, self._failing, self._seen = self._failing, True, seen
+                if not reported:
                     self.failed(error)
                 return
             self._stored, self._seen, self._failing = wanted, seen, False

@@ -27,7 +27,7 @@ from smg_core.apis.realtime.wire.relayed import (
     failure_of,
     named_as,
     read_sent,
-    read_told,
+    read_server_event,
     response_id,
     usage_of,
     with_event_id,
@@ -159,7 +159,7 @@ _UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
 class _Response:
     """A response under way: its call, the event that told of its beginning, what is left of limits with it, and what it was
     refused with. `waited` is set once it is known whether it may be made; `event_id` is that of the event that asks for it;
-    `told`: the server has told of its failure."""
+    `reported`: the server has told of its failure."""
 
     call: RelayedTurn
     about: SentEvent | None
@@ -167,7 +167,7 @@ class _Response:
     created: bytes = b""
     left: Callable[[], list[JsonObject]] = list
     refused: bytes = b""
-    told: bool = False
+    reported: bool = False
     heard: _Unheard = attrs.field(factory=_Unheard)
     waited: asyncio.Event = attrs.field(factory=asyncio.Event)
     disconnect: Disconnect = attrs.field(factory=Disconnect)
@@ -209,7 +209,7 @@ class RelayedSession:
         peer.engine.sessions += 1
         try:
             telling = asyncio.get_running_loop().create_task(self._tell(before))
-            telling.add_done_callback(self._told_all)
+            telling.add_done_callback(self._all_read)
             try:
                 await self._sockets.run(self)
             finally:
@@ -274,12 +274,12 @@ class RelayedSession:
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
-                await self._told(event, data)
+                await self._take_event(event, data)
                 await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
 
-    def _told_all(self, task: "asyncio.Task[None]") -> None:
+    def _all_read(self, task: "asyncio.Task[None]") -> None:
         """Called when nothing more is read of the server. What nobody has foreseen is logged, and ends the session."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -288,11 +288,11 @@ class RelayedSession:
 
     async def _read(self, data: bytes) -> ServerEvent | None:
         if len(data) <= DECODED_INLINE:
-            return read_told(data)
+            return read_server_event(data)
         tenant = self._socket.caller.tenant
-        return await self._services.running.executor.run(lambda _: read_told(data), size=len(data), caller=tenant)
+        return await self._services.running.executor.run(lambda _: read_server_event(data), size=len(data), caller=tenant)
 
-    async def _told(self, event: ServerEvent, data: bytes) -> None:
+    async def _take_event(self, event: ServerEvent, data: bytes) -> None:
         kind = event.type
         if kind == "rate_limits.updated":
             return  # those of the operator's account there
@@ -330,7 +330,7 @@ class RelayedSession:
             for response in list(self._asked):
                 if response.event_id == about:
                     self._asked.remove(response)
-                    response.told = True
+                    response.reported = True
                     response.call.ended(None, EngineRejected("The server of this session refused the response."))
                     if response.about is not None and response.about.id is None:
                         return without_event_id(data)
@@ -375,9 +375,9 @@ class RelayedSession:
 
     def _lose(self, error: SmgError, code: int) -> None:
         """The server's session is over: what is under way has failed, and the client's connection ends."""
-        told = error_object(error)
+        error_body = error_object(error)
         for response in self._under_way.values():
-            ended = ended_by_loss(response.created, "failed", told)
+            ended = ended_by_loss(response.created, "failed", error_body)
             self._put(written("response.done", self._names("event_"), response=ended))
         for response in [*self._asked, *self._under_way.values()]:
             response.call.ended(None, error)
@@ -447,11 +447,11 @@ class RelayedSession:
         refused, own = response.refused, None if response.about is None else response.about.id
         began = response.waited.is_set()
         response.waited.set()
-        if self._has_left or response.told or refused == b"-":
+        if self._has_left or response.reported or refused == b"-":
             return
         if refused and (not began or response.call.over):
-            told = msgspec.json.decode(refused)["error"]
-            self._put(written("error", self._names("event_"), error={**told, "event_id": own}))
+            error_body = msgspec.json.decode(refused)["error"]
+            self._put(written("error", self._names("event_"), error={**error_body, "event_id": own}))
         elif not refused and response.heard.error is not None and not isinstance(response.heard.error, WorkerError):
             self._put(error_frame(response.heard.error, self._names("event_"), own))
 
@@ -488,19 +488,19 @@ async def _begun_with(services: Services, peer: PeerSession, settings: JsonObjec
     """Have a session begin with the settings of its client secret; returns what its server has said by then. A session without
     them is not what the maker of the secret has allowed. Raises InvalidRequest, and WorkerError."""
     asked = {**settings, **({"model": peer.name_there} if "model" in settings else {})}
-    told: list[bytes] = []
+    reported: list[bytes] = []
     try:
         async with asyncio.timeout(services.live.config.engines.question_timeout_s):
             await peer.socket.send(encode_object({"type": "session.update", "session": asked}))
-            while len(told) < _BEFORE:
-                told.append(await peer.socket.receive())
-                event = read_told(told[-1])
+            while len(reported) < _BEFORE:
+                reported.append(await peer.socket.receive())
+                event = read_server_event(reported[-1])
                 if event is not None and event.type == "error":
-                    said = one_line(told[-1].decode())
+                    said = one_line(reported[-1].decode())
                     message = "The server of this model does not take the settings of the client secret."
                     raise InvalidRequest(message, param="session", detail=f"{peer.worker.name}: {said}", said=said)
                 if event is not None and event.type == "session.updated":
-                    return told
+                    return reported
     except TimeoutError:
         raise EngineTimeout("The engine did not answer in time.", detail="it has not answered session.update") from None
     raise EngineGarbled("The server of this session has not taken its settings.")

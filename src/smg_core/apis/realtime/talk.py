@@ -24,7 +24,7 @@ from smg_core.apis.realtime.wire.events import ClientEvent, error_frame, read_ev
 from smg_core.apis.realtime.wire.g711 import ToPhone
 from smg_core.apis.realtime.wire.hearing import wav_of
 from smg_core.apis.realtime.wire.relayed import RelayedRequest
-from smg_core.apis.realtime.wire.session import Begun, Said, TakenEvent
+from smg_core.apis.realtime.wire.session import Begun, TakenEvent, Utterance
 from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.turns import ResponseTurn, begins_with, decode_turn, first_kept
 from smg_core.apis.realtime.wire.types import ItemCreate
@@ -81,7 +81,7 @@ def realtime_api() -> Api[ResponsesRequest]:
         stream=of_none,
         whole=of_none,
         error=responses_error,
-        told_in_stream=(503,),
+        refusals_in_stream=(503,),
     )
 
 
@@ -153,8 +153,8 @@ class SessionTalk:
         session, item = self._session, event.fields
         run, tenant = self._services.running.executor.run, self._socket.caller.tenant
         if len(event.sound) > DECODED_INLINE // 8 and phone_law(session.settings, "input") is not None:
-            told = event
-            event = await run(lambda _: session.pcm(told), size=len(event.sound), caller=tenant)
+            answer = event
+            event = await run(lambda _: session.pcm(answer), size=len(event.sound), caller=tenant)
         else:
             event = session.pcm(event)
         sound = event.sound
@@ -177,9 +177,9 @@ class SessionTalk:
             if taken.begin.voiced.spoken:
                 running.speaker = self._speaker(running, about)
             self._sockets.begin(self._answer(running, about), about, lambda: self._over(running, about))
-        for said in taken.write_down:
-            writing = self._writing[said.item_id] = Disconnect()
-            self._sockets.begin(self._write_down(said, writing), about, self._written)
+        for utterance in taken.write_down:
+            writing = self._writing[utterance.item_id] = Disconnect()
+            self._sockets.begin(self._write_down(utterance, writing), about, self._written)
         self._changed.set()
 
     def error(self, error: SmgError, id: str, about: ClientEvent | None) -> str:
@@ -216,7 +216,7 @@ class SessionTalk:
         async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": turn.body, "more_body": False}
 
-        def told(error: SmgError, id: str) -> bytes:
+        def refused_frame(error: SmgError, id: str) -> bytes:
             running.refused = error_object(error)
             return b""
 
@@ -227,7 +227,7 @@ class SessionTalk:
             receive,
             self._sender(running),
             disconnect=running.disconnect,
-            written=told,
+            written=refused_frame,
         )
         running.exchange = exchange
         exchange.request_id = begun.id
@@ -260,7 +260,7 @@ class SessionTalk:
 
     # ----------------------------------------------------------------------------------------------------------- words
 
-    async def _write_down(self, said: Said, disconnect: Disconnect) -> None:
+    async def _write_down(self, utterance: Utterance, disconnect: Disconnect) -> None:
         """Have a model write down what the user has said, as a request for a transcription."""
         status, body = 0, b""
 
@@ -276,9 +276,11 @@ class SessionTalk:
 
         def decode(incoming: Incoming) -> TranscriptionRequest:
             asked = Transcription(
-                language=said.language, prompt=said.prompt, filename="speech.wav", media_type="audio/wav"
+                language=utterance.language, prompt=utterance.prompt, filename="speech.wav", media_type="audio/wav"
             )
-            return TranscriptionRequest(asking_for_words(incoming, said.model, wav_of(said.sound), asked), asked)
+            return TranscriptionRequest(
+                asking_for_words(incoming, utterance.model, wav_of(utterance.sound), asked), asked
+            )
 
         handler = self._handlers.writer.with_api(attrs.evolve(TRANSCRIPTIONS, decode=decode))
         services, session = self._services, self._session
@@ -288,8 +290,8 @@ class SessionTalk:
         try:
             await answer_frame(services, exchange, join, handler, lambda: 0)
         finally:
-            lines = _written_lines(session, said, status, body)
-            self._writing.pop(said.item_id, None)
+            lines = _written_lines(session, utterance, status, body)
+            self._writing.pop(utterance.item_id, None)
             self._socket.count(self._outbox.put(lines))
 
     def _written(self) -> None:
@@ -338,7 +340,7 @@ class SessionTalk:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 if status == 200:
-                    self._put(running, self._session.limits_told(message["headers"]))
+                    self._put(running, self._session.limit_events(message["headers"]))
                 return
             if status != 200:
                 refused += message["body"]
@@ -363,20 +365,20 @@ class SessionTalk:
                 return
             self._put(running, session.leaving(begun, line))
             if line.startswith(_TRANSCRIPT):
-                told = _TRANSCRIPT_DELTA.decode(line)
+                delta = _TRANSCRIPT_DELTA.decode(line)
                 where: JsonObject = {
                     "response_id": begun.id,
-                    "item_id": told.item_id,
-                    "output_index": told.output_index,
-                    "content_index": told.content_index,
+                    "item_id": delta.item_id,
+                    "output_index": delta.output_index,
+                    "content_index": delta.content_index,
                 }
-                speaker.hear(where, told.delta)
+                speaker.hear(where, delta.delta)
 
     def _speaker(self, running: _Running, about: ClientEvent) -> Speaker:
         """What speaks for a response."""
         speed = (settings_at(self._session.settings, "audio", "output") or {}).get("speed")
-        voice = (settings_at(running.begun.voiced.told, "audio", "output") or {}).get("voice")
-        law = phone_law(running.begun.voiced.told, "output")
+        voice = (settings_at(running.begun.voiced.response, "audio", "output") or {}).get("voice")
+        law = phone_law(running.begun.voiced.response, "output")
         phone = None if law is None else ToPhone(law)
         name = voice.get("id") if isinstance(voice, dict) else voice
         speech = Speech(
@@ -454,13 +456,13 @@ class _Words(msgspec.Struct):
     usage: JsonObject | None = None
 
 
-def _written_lines(session: SpokenSession, said: Said, status: int, body: bytes) -> list[bytes]:
+def _written_lines(session: SpokenSession, utterance: Utterance, status: int, body: bytes) -> list[bytes]:
     """What is told of a transcription with this answer; of one without any, that it failed."""
     if status == 200:
         words = msgspec.json.decode(body, type=_Words)
-        return session.written_down(said, words.text, words.usage)
+        return session.written_down(utterance, words.text, words.usage)
     error = _refusal(body) if body else error_object(InternalError("The transcription was given up."))
-    return session.not_written_down(said, error)
+    return session.not_written_down(utterance, error)
 
 
 class _Envelope(msgspec.Struct):
@@ -470,5 +472,5 @@ class _Envelope(msgspec.Struct):
 
 
 def _refusal(envelope: bytes) -> JsonObject:
-    told = msgspec.json.decode(envelope, type=_Envelope).error
-    return {name: told.get(name) for name in ("type", "code", "message")}
+    refusal = msgspec.json.decode(envelope, type=_Envelope).error
+    return {name: refusal.get(name) for name in ("type", "code", "message")}

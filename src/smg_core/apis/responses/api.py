@@ -37,7 +37,7 @@ def responses_api(
         whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now, seal),
         error=responses_error,
         flow=respond_to,
-        told_in_stream=(503,),
+        refusals_in_stream=(503,),
         memory=memory,
     )
 
@@ -59,8 +59,8 @@ def compaction_api(
 
 
 def _changed(body: JsonObject, status: str, error: SmgError | None, now: float) -> JsonObject:
-    told: JsonObject = {} if error is None else {"error": error_object(error)}
-    return {**body, **told, "status": status}
+    fields: JsonObject = {} if error is None else {"error": error_object(error)}
+    return {**body, **fields, "status": status}
 
 
 RESPONSES_WORDS = StoredWords(

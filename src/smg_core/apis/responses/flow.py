@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile
 from msgspec.structs import replace
 
 from smg_core.apis.responses.wire.decode import ResponsesRequest
-from smg_core.apis.responses.wire.summaries import COMPACTION, said_by
+from smg_core.apis.responses.wire.summaries import COMPACTION, summary_bytes_of
 from smg_core.errors import EngineFailed, PromptTooLong
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.answer.turn import Turn
@@ -93,8 +93,10 @@ def _compacted(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flo
     if not summary.strip():
         raise EngineFailed("The model wrote no summary.")
     messages = (*leading, Message("developer", (Text(summary),), content_is_text=True), *last)
-    said = said_by(messages[1:] if request.body.instructions else messages)  # instructions are of one request alone
-    yield from ask(Tell((OpaqueBlock(0, COMPACTION, said),)))
+    summary_bytes = summary_bytes_of(
+        messages[1:] if request.body.instructions else messages
+    )  # instructions are of one request alone
+    yield from ask(Tell((OpaqueBlock(0, COMPACTION, summary_bytes),)))
     return replace(generation, messages=messages)
 
 

@@ -214,9 +214,9 @@ class ResponseMemory:
                 break
         return found
 
-    def seal(self, decoded: ResponsesRequest, said: bytes) -> str:
+    def seal(self, decoded: ResponsesRequest, summary: bytes) -> str:
         """The encrypted_content of a compaction."""
-        return sealed_compaction(self._services.running.sealer, said, decoded.generation.caller)
+        return sealed_compaction(self._services.running.sealer, summary, decoded.generation.caller)
 
     # ------------------------------------------------------------------------------------------------------------- after
 
@@ -232,8 +232,8 @@ class ResponseMemory:
         if cut:
             encoder.interrupt()
         response = encoder.response()
-        told = isinstance(encoder, ResponsesStreamEncoder) and encoder.begun
-        if cut and not told and not response["output"]:
+        announced = isinstance(encoder, ResponsesStreamEncoder) and encoder.begun
+        if cut and not announced and not response["output"]:
             return
         await asyncio.shield(self._write(decoded, response))
 

@@ -6,7 +6,7 @@ Above: `remembering`. Below: the gateway's sealer, what a compaction says.
 from collections.abc import Mapping, Sequence
 
 from smg_core.apis.responses.wire.stored_items import item_type
-from smg_core.apis.responses.wire.summaries import Said, read_said
+from smg_core.apis.responses.wire.summaries import SummaryMessage, read_summary
 from smg_core.errors import SealBroken
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
@@ -20,21 +20,23 @@ def _context(caller: Caller) -> SealContext:
     return SealContext("compaction", caller.tenant)
 
 
-def sealed_compaction(sealer: Sealer, said: bytes, caller: Caller) -> str:
+def sealed_compaction(sealer: Sealer, summary: bytes, caller: Caller) -> str:
     """The encrypted_content of a compaction that says this."""
-    return sealer.seal(said, _context(caller)).decode()
+    return sealer.seal(summary, _context(caller)).decode()
 
 
-def opened_compactions(sealer: Sealer, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
+def opened_compactions(
+    sealer: Sealer, items: Sequence[JsonObject], caller: Caller
+) -> Mapping[str, tuple[SummaryMessage, ...]]:
     """What the compactions among the items say, by their encrypted_content. Those that do not open are left out."""
-    found: dict[str, tuple[Said, ...]] = {}
+    found: dict[str, tuple[SummaryMessage, ...]] = {}
     for item in items:
         token = item.get("encrypted_content")
         if item_type(item) == "compaction" and isinstance(token, str):
             try:
-                said = read_said(sealer.open(token.encode(), _context(caller)))
+                summary = read_summary(sealer.open(token.encode(), _context(caller)))
             except SealBroken:
                 continue
-            if said is not None:
-                found[token] = said
+            if summary is not None:
+                found[token] = summary
     return found

@@ -113,8 +113,8 @@ class _Choice:
             self._tell_logprobs(meta, with_tops=asked.logprobs > 0)
         meta.append(b'"completion_tokens":%d,"cached_tokens":%d' % (self._count, cached_tokens))
         number = b',"index":%d' % self._number if index else b""
-        told = b",".join(meta)
-        meta_info = b'],"meta_info":{' + told + b"}" + number + b"}"
+        fields = b",".join(meta)
+        meta_info = b'],"meta_info":{' + fields + b"}" + number + b"}"
         return b"".join((b'{"text":"', self._text, b'","output_ids":[', self._ids, meta_info))
 
     def _tell_logprobs(self, meta: list[bytes], *, with_tops: bool) -> None:
@@ -266,5 +266,5 @@ class SglangWholeEncoder(SglangAnswers):
 
 def merge_sglang(request: SglangRequest, answers: Sequence[bytes]) -> bytes:
     """The body of the answers to all prompts, in their order."""
-    told = b",".join(answers)
-    return b"[%b]" % told if request.listed else told
+    joined = b",".join(answers)
+    return b"[%b]" % joined if request.listed else joined

@@ -149,12 +149,12 @@ class SpeechStreamEncoder:
         if not self._request.events:
             return b""
         usage = self._usage or Usage(0, 0)
-        told = {
+        fields = {
             "input_tokens": usage.prompt_tokens,
             "output_tokens": usage.completion_tokens,
             "total_tokens": usage.total_tokens,
         }
-        return b"data: %b\n\n" % encode_object({"type": "speech.audio.done", "usage": told})
+        return b"data: %b\n\n" % encode_object({"type": "speech.audio.done", "usage": fields})
 
     def _failed(self, event: Failed) -> bytes:
         """What is told of a failure in the midst: an event; sound alone ends there."""

@@ -249,8 +249,8 @@ def curl(services: Services, base: str, model: str) -> str:
 
 def _media_of(facts: Sequence[EngineFacts]) -> Sequence[str] | None:
     """What engines that read media themselves say that they take: what all of them do. None where one does not say."""
-    told = [each.media for each in facts if each.media is not None and not each.takes_ids]
-    if not facts or len(told) < len(facts):
+    media = [each.media for each in facts if each.media is not None and not each.takes_ids]
+    if not facts or len(media) < len(facts):
         return None
     documents = {"file"} if all(each.documents for each in facts) else set()
-    return sorted(frozenset[str].intersection(*told) | documents)
+    return sorted(frozenset[str].intersection(*media) | documents)

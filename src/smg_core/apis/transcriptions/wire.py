@@ -96,8 +96,10 @@ def _decoded(incoming: Incoming, *, translate: bool) -> TranscriptionRequest:
     _refuse_unknown(form, translate=translate)
     data = b"".join(pieces)
     if form.filename is None or not data:
-        told = "Missing required parameter: 'file'." if form.filename is None else "Invalid 'file': it is empty."
-        raise InvalidRequest(told, param="file", code="missing_required_parameter" if form.filename is None else None)
+        sentence = "Missing required parameter: 'file'." if form.filename is None else "Invalid 'file': it is empty."
+        raise InvalidRequest(
+            sentence, param="file", code="missing_required_parameter" if form.filename is None else None
+        )
     if not fields.get("model"):
         raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
     if len(fields["model"]) > MODEL_CHARACTERS:

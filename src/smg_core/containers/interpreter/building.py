@@ -92,6 +92,6 @@ def _component(program: str, work: Path) -> bytes:
     except subprocess.TimeoutExpired:
         raise ConfigError(f"componentize-py has not ended in {_BUILD_S:.0f} s") from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
-        raise ConfigError(f"componentize-py has failed: {said[-1][:500]}")
+        output = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        raise ConfigError(f"componentize-py has failed: {output[-1][:500]}")
     return (work / "python.wasm").read_bytes()

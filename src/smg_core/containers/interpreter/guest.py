@@ -29,7 +29,7 @@ _FOLDER = "/mnt/data"
 _NO_PROGRAMS = "this interpreter starts no other programs"
 _NO_THREADS = "this interpreter has no threads; call the functions one after the other"
 _NO_NETWORK = "this interpreter has no network"
-_TOLD = {
+_NOT_HERE = {
     **dict.fromkeys(("subprocess", "multiprocessing", "pty"), _NO_PROGRAMS),
     **dict.fromkeys(
         ("socket", "_socket", "ssl", "socketserver", "ftplib", "smtplib", "imaplib", "poplib"), _NO_NETWORK
@@ -87,7 +87,7 @@ class _Absent:
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         top = name.partition(".")[0]
-        why = _TOLD.get(name) or _TOLD.get(top) or "this interpreter has the standard library of Python alone"
+        why = _NOT_HERE.get(name) or _NOT_HERE.get(top) or "this interpreter has the standard library of Python alone"
         raise ModuleNotFoundError(f"No module named '{name}': {why}", name=name)
 
 
@@ -149,14 +149,14 @@ class WitWorld:
             err.write(f"SystemExit: {ended.code}\n")
             return f"SystemExit: {ended.code}"[:_MOST_ERROR]
         except BaseException as failed:  # noqa: BLE001 (whatever the code raises is its result)
-            return _told(failed, err)
+            return _write_trace(failed, err)
         return None
 
     def _begun(self) -> ModuleType:
         """The namespace of the code, as it is at first. What was drawn when the component was made is drawn anew."""
         random.seed()
         sys.meta_path.append(_Absent())
-        for name in _TOLD:
+        for name in _NOT_HERE:
             sys.modules.pop(name, None)
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
@@ -181,17 +181,17 @@ def _run(code: str, name: str, namespace: dict[str, object]) -> None:
             print(repr(shown))
 
 
-def _told(failed: BaseException, err: _Output) -> str:
+def _write_trace(failed: BaseException, err: _Output) -> str:
     """Write what was raised, without the frames of this module, and return its last line."""
     try:
-        told = traceback.TracebackException.from_exception(failed)
-        told.stack = traceback.StackSummary.from_list([each for each in told.stack if each.filename != _OWN_FILE])
-        text = "".join(told.format())[-_MOST_ERROR:]
-        last = "".join(told.format_exception_only()).strip().splitlines()[-1]
+        trace = traceback.TracebackException.from_exception(failed)
+        trace.stack = traceback.StackSummary.from_list([each for each in trace.stack if each.filename != _OWN_FILE])
+        text = "".join(trace.format())[-_MOST_ERROR:]
+        last = "".join(trace.format_exception_only()).strip().splitlines()[-1]
     except Exception:  # noqa: BLE001 (the words of an error are code of the guest too)
         text = last = type(failed).__name__
     err.write(text if text.endswith("\n") else text + "\n")
     return last[:_MOST_ERROR]
 
 
-_OWN_FILE = _told.__code__.co_filename
+_OWN_FILE = _write_trace.__code__.co_filename

@@ -194,7 +194,7 @@ class Interpreters:
         """Begin a program for the container; another process may have been quicker."""
         await self._make_room()
         bounds = self.bounds
-        told = {
+        settings = {
             "component": str(self._component),
             "folder": str(folder),
             "memory": bounds.memory,
@@ -203,7 +203,7 @@ class Interpreters:
             "idle_s": bounds.idle_s,
         }
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(_PROGRAM), json.dumps(told)),
+            *(sys.executable, "-I", str(_PROGRAM), json.dumps(settings)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -221,8 +221,8 @@ class Interpreters:
         if line == b"ready\n":
             self._running[folder] = _Running(process)
         elif line != _BUSY:
-            said = line.decode("utf-8", "replace").strip() or f"it ended with the status {process.returncode}"
-            raise ToolServerFailed("Code cannot be run here.", detail=f"the interpreter: {said}", said=said)
+            reason = line.decode("utf-8", "replace").strip() or f"it ended with the status {process.returncode}"
+            raise ToolServerFailed("Code cannot be run here.", detail=f"the interpreter: {reason}", outside_text=reason)
 
     async def _make_room(self) -> None:
         """End an interpreter that nobody calls, where there are as many as may be. Raises Overloaded where all are called."""

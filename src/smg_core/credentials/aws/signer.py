@@ -71,8 +71,8 @@ class AwsSigner:
 
     def _names_keys(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Whether a refusal is about the keys, and not about what they may do."""
-        said = headers.get("x-amzn-errortype", "").encode("ascii", "replace") + body
-        return any(each in said for each in _CHANGED)
+        words = headers.get("x-amzn-errortype", "").encode("ascii", "replace") + body
+        return any(each in words for each in _CHANGED)
 
     def _corrected(self, headers: Mapping[str, str]) -> bool:
         """Take the time of the answer for ours, once for each time that it differs."""

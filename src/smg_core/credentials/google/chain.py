@@ -144,7 +144,7 @@ class GoogleChain:
     async def _of_program(self, account: ExternalAccount, program: Mapping[str, Any]) -> str:
         if self.environment.get("GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES") != "1":
             raise ValueError("a program for the external identity wants GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES=1")
-        told = {
+        variables = {
             "GOOGLE_EXTERNAL_ACCOUNT_AUDIENCE": account.audience,
             "GOOGLE_EXTERNAL_ACCOUNT_TOKEN_TYPE": account.subject_token_type,
         }
@@ -152,14 +152,14 @@ class GoogleChain:
         if not command:
             raise ValueError("the source of the external identity names no command")
         timeout_s = float(program.get("timeout_millis", 1000 * self.timeout_s)) / 1000
-        written = await output_of(command, timeout_s, environment=told)
+        written = await output_of(command, timeout_s, environment=variables)
         try:
-            said = msgspec.json.decode(written, type=dict[str, Any])
+            fields = msgspec.json.decode(written, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ValueError("the program for the external identity does not write JSON") from None
-        if not said.get("success"):
+        if not fields.get("success"):
             raise ValueError("the program for the external identity has failed")
-        return str(said.get("id_token") or said.get("saml_response") or "")
+        return str(fields.get("id_token") or fields.get("saml_response") or "")
 
     async def _of_impersonation(self, document: Impersonation, depth: int) -> Granted[str]:
         if depth >= _DEEPEST:

@@ -71,7 +71,7 @@ class Renewed(Generic[T]):
         held = self._held
         if held is None or self._clock.time() >= held.ends_at:
             why = self._failure[1] if self._failure is not None else "closed"
-            raise CredentialFailed(_NONE, detail=f"credential {self.name}: {why}", said=why)
+            raise CredentialFailed(_NONE, detail=f"credential {self.name}: {why}", outside_text=why)
         return held.value
 
     async def _asked(self) -> None:

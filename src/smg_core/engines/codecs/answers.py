@@ -101,7 +101,7 @@ def json_object(text: str) -> dict[str, object]:
         value = json.loads(text)
     except ValueError as error:
         raise EngineGarbled(
-            "The engine's default sampling parameters are not JSON.", detail=str(error), said=str(error)
+            "The engine's default sampling parameters are not JSON.", detail=str(error), outside_text=str(error)
         ) from error
     if not isinstance(value, dict):
         raise EngineGarbled("The engine's default sampling parameters are not a JSON object.")
@@ -111,7 +111,7 @@ def json_object(text: str) -> dict[str, object]:
 def garbled(error: Exception) -> EngineGarbled:
     """The error for a message that cannot be parsed."""
     return EngineGarbled(
-        "The engine sent a message that its protocol does not allow.", detail=str(error), said=str(error)
+        "The engine sent a message that its protocol does not allow.", detail=str(error), outside_text=str(error)
     )
 
 

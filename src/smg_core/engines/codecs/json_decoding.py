@@ -15,7 +15,7 @@ from smg_core.engines.openai.chunks import ErrorWire
 from smg_core.engines.upkeep import EngineReply
 from smg_core.tokens import TokenIds
 
-__all__ = ["alternatives", "decode", "done_reply", "ids_json", "raise_error", "said_so", "set_sampling"]
+__all__ = ["alternatives", "decode", "done_reply", "ids_json", "is_healthy", "raise_error", "set_sampling"]
 
 W = TypeVar("W")
 
@@ -52,7 +52,7 @@ def alternatives(pairs: Sequence[tuple[int, float]], most: int) -> tuple[tuple[i
     return tuple(ordered if most < 0 else ordered[:most])
 
 
-def said_so(message: bytes) -> bool:
+def is_healthy(message: bytes) -> bool:
     """An answer of status 200 is one of a healthy server, whatever it says."""
     return True
 
@@ -61,10 +61,10 @@ def done_reply(message: bytes) -> EngineReply:
     """What an engine says of a task that it has done: status 200 with a text, or with an object that says `success`."""
     text = message.decode("utf-8", "replace").strip()
     try:
-        told: object = msgspec.json.decode(message) if message else None
+        answer: object = msgspec.json.decode(message) if message else None
     except msgspec.DecodeError:
         return EngineReply(True, text)
-    if isinstance(told, dict):
-        done = told.get("success") is not False
-        return EngineReply(done, str(told.get("message") or told.get("error_message") or ""))
-    return EngineReply(True, "" if told is None else str(told))
+    if isinstance(answer, dict):
+        done = answer.get("success") is not False
+        return EngineReply(done, str(answer.get("message") or answer.get("error_message") or ""))
+    return EngineReply(True, "" if answer is None else str(answer))

@@ -47,7 +47,7 @@ def refusing(carried: Collection[str]) -> Callable[[EngineRequest], None]:
     that uses another of them."""
     if unknown := set(carried) - OPTIONAL.keys():
         raise ValueError(f"no optional field of a request is called {', '.join(sorted(unknown))}")
-    lacking = {name: told for name, told in OPTIONAL.items() if name not in carried}
+    lacking = {name: sentence for name, sentence in OPTIONAL.items() if name not in carried}
     read = attrgetter(*[f"sampling.{name}" if hasattr(Sampling, name) else name for name in lacking])
     unused = read(EngineRequest("", TokenIds(), Sampling()))
 

@@ -95,9 +95,9 @@ def _piece(message: bytes) -> tuple[bytes, str]:
     return chunk.data, chunk.sha256
 
 
-def reported(**told: str | int) -> tuple[tuple[str, str], ...]:
+def reported(**reported_reason: str | int) -> tuple[tuple[str, str], ...]:
     """What an engine told of itself, for `EngineFacts.reported`: values that are empty are left out, long ones are cut."""
-    return tuple((name, str(value)[:_MAX_TEXT]) for name, value in told.items() if value)
+    return tuple((name, str(value)[:_MAX_TEXT]) for name, value in reported_reason.items() if value)
 
 
 def struct_number(fields: Struct, name: str) -> int:

@@ -48,42 +48,42 @@ def kv_events_call(service: str, after: int | None) -> Unary[Iterator[KvEventBat
 
 
 def _batches(message: bytes) -> Iterator[KvEventBatch]:
-    told = parse(common.KvEventBatch, message)
-    rank = max(0, told.dp_rank)
+    batch_message = parse(common.KvEventBatch, message)
+    rank = max(0, batch_message.dp_rank)
     batch = KvEventBatch(
-        sequence=told.sequence_number,
+        sequence=batch_message.sequence_number,
         rank=rank,
-        moment=told.timestamp,
-        snapshot=_snapshot(told.snapshot) if told.HasField("snapshot") else None,
-        load=_load(told.load, rank) if told.HasField("load") else None,
-        load_only=told.load.load_only,
+        moment=batch_message.timestamp,
+        snapshot=_snapshot(batch_message.snapshot) if batch_message.HasField("snapshot") else None,
+        load=_load(batch_message.load, rank) if batch_message.HasField("load") else None,
+        load_only=batch_message.load.load_only,
     )
-    return cut(batch, _events(told.events))
+    return cut(batch, _events(batch_message.events))
 
 
-def _snapshot(told: common.KvSnapshotChunk) -> KvSnapshot:
-    return KvSnapshot(index=told.index, count=told.count, blocks=told.blocks, missed=told.unknown_before)
+def _snapshot(chunk: common.KvSnapshotChunk) -> KvSnapshot:
+    return KvSnapshot(index=chunk.index, count=chunk.count, blocks=chunk.blocks, missed=chunk.unknown_before)
 
 
-def _load(told: common.EngineLoad, rank: int) -> RankLoad:
+def _load(load: common.EngineLoad, rank: int) -> RankLoad:
     return RankLoad(
         rank=rank,
-        running=told.running_requests,
-        waiting=told.waiting_requests,
-        used_tokens=told.num_used_tokens,
-        max_tokens=told.max_total_num_tokens,
-        token_usage=told.token_usage,
-        tokens_per_second=told.gen_throughput,
-        cache_hit_rate=told.cache_hit_rate,
-        max_running=told.max_running_requests,
+        running=load.running_requests,
+        waiting=load.waiting_requests,
+        used_tokens=load.num_used_tokens,
+        max_tokens=load.max_total_num_tokens,
+        token_usage=load.token_usage,
+        tokens_per_second=load.gen_throughput,
+        cache_hit_rate=load.cache_hit_rate,
+        max_running=load.max_running_requests,
     )
 
 
-def _events(told: Sequence[common.KvCacheEvent]) -> Iterator[KvEvent]:
+def _events(events: Sequence[common.KvCacheEvent]) -> Iterator[KvEvent]:
     """The events in order, none of more than `PART` blocks. An event of a kind that is not known yet is left out. An engine whose
     blocks are one token long tells of each by itself: of a chain of such blocks one event is made, for a third of the time."""
     chain: _Chain | None = None
-    for event in told:
+    for event in events:
         kind = event.WhichOneof("data")
         if chain is not None:
             if kind == "stored" and chain.goes_on(event.stored):
@@ -114,19 +114,19 @@ class _Chain:
         self._tokens: list[int] = list(block.token_ids)
 
     @classmethod
-    def begun(cls, told: common.KvBlocksStored) -> "_Chain | None":
+    def begun(cls, stored: common.KvBlocksStored) -> "_Chain | None":
         """The chain that begins with an event; None where no chain does."""
-        shape = _shape_alone(told)
-        return None if shape is None else cls(told, shape)
+        shape = _shape_alone(stored)
+        return None if shape is None else cls(stored, shape)
 
-    def goes_on(self, told: common.KvBlocksStored) -> bool:
+    def goes_on(self, stored: common.KvBlocksStored) -> bool:
         """Whether this event is the next of the chain, which has it then."""
         hashes = self._hashes
-        if told.parent_block_hash != hashes[-1] or not told.HasField("parent_block_hash"):
+        if stored.parent_block_hash != hashes[-1] or not stored.HasField("parent_block_hash"):
             return False
-        if len(hashes) == PART or _shape_alone(told) != self._shape:
+        if len(hashes) == PART or _shape_alone(stored) != self._shape:
             return False
-        (block,) = told.blocks
+        (block,) = stored.blocks
         hashes.append(block.block_hash)
         self._tokens += block.token_ids
         return True
@@ -137,9 +137,9 @@ class _Chain:
         return replace(event, hashes=self._hashes, token_ids=self._tokens) if len(self._hashes) > 1 else event
 
 
-def _shape_alone(told: common.KvBlocksStored) -> tuple[object, ...] | None:
+def _shape_alone(stored: common.KvBlocksStored) -> tuple[object, ...] | None:
     """What is equal in all events of a chain; None for an event that is in none."""
-    blocks = told.blocks
+    blocks = stored.blocks
     if len(blocks) != 1:
         return None
     block = blocks[0]
@@ -150,23 +150,23 @@ def _shape_alone(told: common.KvBlocksStored) -> tuple[object, ...] | None:
         size,
         block.lora_id,
         block.cache_level,
-        told.lora_name,
-        told.cache_salt,
-        told.tier,
-        told.locality,
-        told.group_idx,
-        told.kv_cache_spec_kind,
-        told.ownership,
+        stored.lora_name,
+        stored.cache_salt,
+        stored.tier,
+        stored.locality,
+        stored.group_idx,
+        stored.kv_cache_spec_kind,
+        stored.ownership,
     )
 
 
-def _stored(told: common.KvBlocksStored) -> Iterator[KvBlocksStored]:
+def _stored(stored: common.KvBlocksStored) -> Iterator[KvBlocksStored]:
     """Blocks that are as many tokens long stay together, as do those that the engine names without their tokens."""
-    parent = told.parent_block_hash if told.HasField("parent_block_hash") else None
-    blocks = told.blocks
+    parent = stored.parent_block_hash if stored.HasField("parent_block_hash") else None
+    blocks = stored.blocks
     for at in range(0, len(blocks), PART):
         for (size, spelled), run in groupby(blocks[at : at + PART], _shape):
-            piece = _piece(told, list(run), size if spelled else 0, parent)
+            piece = _piece(stored, list(run), size if spelled else 0, parent)
             yield piece
             parent = piece.hashes[-1]
 
@@ -176,12 +176,12 @@ def _shape(block: common.KvBlock) -> tuple[int, bool]:
 
 
 def _piece(
-    told: common.KvBlocksStored, blocks: list[common.KvBlock], spelled: int, parent: int | None
+    stored: common.KvBlocksStored, blocks: list[common.KvBlock], spelled: int, parent: int | None
 ) -> KvBlocksStored:
     """One event of blocks that have `spelled` tokens each (0: they are not told)."""
     first = blocks[0]
-    lora = told.lora_name or (str(first.lora_id) if first.HasField("lora_id") else "")
-    media, other_keys = _keys(blocks, {lora, told.cache_salt})
+    lora = stored.lora_name or (str(first.lora_id) if first.HasField("lora_id") else "")
+    media, other_keys = _keys(blocks, {lora, stored.cache_salt})
     return KvBlocksStored(
         hashes=[block.block_hash for block in blocks],
         token_ids=[token for block in blocks for token in block.token_ids] if spelled else (),
@@ -190,19 +190,20 @@ def _piece(
         media=media,
         other_keys=other_keys,
         lora=lora,
-        salt=told.cache_salt,
-        tier=_TIERS.get(told.tier, "") or (_LEVELS.get(first.cache_level, "") if first.HasField("cache_level") else ""),
-        remote=told.locality == common.KV_CACHE_LOCALITY_REMOTE,
-        group=told.group_idx,
-        attention=told.kv_cache_spec_kind,
-        owner=told.ownership,
+        salt=stored.cache_salt,
+        tier=_TIERS.get(stored.tier, "")
+        or (_LEVELS.get(first.cache_level, "") if first.HasField("cache_level") else ""),
+        remote=stored.locality == common.KV_CACHE_LOCALITY_REMOTE,
+        group=stored.group_idx,
+        attention=stored.kv_cache_spec_kind,
+        owner=stored.ownership,
     )
 
 
 def _keys(
-    blocks: list[common.KvBlock], told: set[str]
+    blocks: list[common.KvBlock], keys: set[str]
 ) -> tuple[tuple[KvBlockMedium, ...], tuple[tuple[int, str], ...]]:
-    """What the blocks' hashes cover beside tokens: media, and other keys than those that are `told` elsewhere."""
+    """What the blocks' hashes cover beside tokens: media, and other keys than those that are `keys` elsewhere."""
     media: list[KvBlockMedium] = []
     others: list[tuple[int, str]] = []
     for at, block in enumerate(blocks):
@@ -210,7 +211,7 @@ def _keys(
             kind = key.WhichOneof("key")
             if kind == "multimodal":
                 media.append(KvBlockMedium(at, key.multimodal.identifier, key.multimodal.offset))
-            elif kind == "text" and key.text not in told:
+            elif kind == "text" and key.text not in keys:
                 others.append((at, key.text))
             elif kind == "blob":
                 others.append((at, key.blob.hex()))
@@ -219,13 +220,15 @@ def _keys(
     return tuple(media), tuple(others)
 
 
-def _removed(told: common.KvBlocksRemoved) -> Iterator[KvBlocksRemoved]:
-    tier = _TIERS.get(told.tier, "") or (_LEVELS.get(told.cache_level, "") if told.HasField("cache_level") else "")
-    for at in range(0, len(told.block_hashes), PART):
+def _removed(removed: common.KvBlocksRemoved) -> Iterator[KvBlocksRemoved]:
+    tier = _TIERS.get(removed.tier, "") or (
+        _LEVELS.get(removed.cache_level, "") if removed.HasField("cache_level") else ""
+    )
+    for at in range(0, len(removed.block_hashes), PART):
         yield KvBlocksRemoved(
-            hashes=told.block_hashes[at : at + PART],
+            hashes=removed.block_hashes[at : at + PART],
             tier=tier,
-            remote=told.locality == common.KV_CACHE_LOCALITY_REMOTE,
-            group=told.group_idx,
-            owner=told.ownership,
+            remote=removed.locality == common.KV_CACHE_LOCALITY_REMOTE,
+            group=removed.group_idx,
+            owner=removed.ownership,
         )

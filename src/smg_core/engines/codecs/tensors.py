@@ -69,7 +69,7 @@ def map_field(field: int, entries: Mapping[str, MediaMessage]) -> list[BytesLike
     return pieces
 
 
-def with_data(told: bytes, field: int, data: memoryview) -> MediaMessage:
-    """The message `told`, a serialized one, with `data` as its bytes field `field`."""
+def with_data(message: bytes, field: int, data: memoryview) -> MediaMessage:
+    """The message `message`, a serialized one, with `data` as its bytes field `field`."""
     data = data.cast("B") if data.format != "B" else data
-    return MediaMessage.of([told, head(field, data.nbytes), data])
+    return MediaMessage.of([message, head(field, data.nbytes), data])

@@ -35,5 +35,5 @@ class SecretHeaders:
         for secret in self._secrets:
             if error.detail:
                 error.detail = error.detail.replace(secret, "***")
-                error.said = error.said.replace(secret, "***")
+                error.outside_text = error.outside_text.replace(secret, "***")
         return error

@@ -73,7 +73,7 @@ class _Call:
             error = WorkerGone(_CLOSED, detail=str(self._transport.target))
         except grpc.aio.UsageError as misused:
             error = EngineFailed(
-                "The engine failed while it worked on the request.", detail=str(misused), said=str(misused)
+                "The engine failed while it worked on the request.", detail=str(misused), outside_text=str(misused)
             )
         except Exception as fault:  # noqa: BLE001  # the receiver's own
             error = ReadingFailed.of(fault)

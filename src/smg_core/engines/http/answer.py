@@ -105,10 +105,10 @@ class AnswerReader:
                 self._fail(str(error), str(error))
         return self.fault is None
 
-    def _fail(self, detail: str, said: str = "") -> None:
-        """`said`: the part of the detail that may have the engine's words."""
+    def _fail(self, detail: str, outside_text: str = "") -> None:
+        """`outside_text`: the part of the detail that may have the engine's words."""
         message = "The engine broke HTTP." if self.status else "The engine does not speak HTTP/1.1."
-        self.fault = EngineGarbled(message, detail=detail, said=said)
+        self.fault = EngineGarbled(message, detail=detail, outside_text=outside_text)
 
     def _body(self, read: int) -> bytes:
         pieces = self._pieces

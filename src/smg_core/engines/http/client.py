@@ -359,13 +359,15 @@ class HttpCall:
         coding = headers.get("content-encoding", "identity").lower()
         if status in _REDIRECTS:
             where = repr(headers.get("location", "")[:200])
-            told = "The engine sends requests elsewhere, where they are not sent."
+            sentence = "The engine sends requests elsewhere, where they are not sent."
             detail = f"{self._client.address}: HTTP status {status} to {where}"
-            self.fail(EngineFailed(told, detail=detail, said=where))
+            self.fail(EngineFailed(sentence, detail=detail, outside_text=where))
         elif coding not in ("identity", ""):
-            told = "The engine compressed its answer, which it was not asked for."
+            sentence = "The engine compressed its answer, which it was not asked for."
             kind = repr(coding[:64])
-            self.fail(EngineGarbled(told, detail=f"{self._client.address}: content-encoding {kind}", said=kind))
+            self.fail(
+                EngineGarbled(sentence, detail=f"{self._client.address}: content-encoding {kind}", outside_text=kind)
+            )
         else:
             receiver.head(status, headers)
 

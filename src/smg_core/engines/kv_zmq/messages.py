@@ -93,12 +93,12 @@ def _is_map(data: "bytes | memoryview") -> bool:
 
 def _parts(raw: msgspec.Raw) -> Iterator[KvEvent]:
     """One event, in parts of at most `PART` blocks. One of a kind that is not known yet is left out."""
-    told = _ANY.decode(raw)
-    if isinstance(told, dict):
-        kind, fields = told.get(_TAG), told
+    decoded = _ANY.decode(raw)
+    if isinstance(decoded, dict):
+        kind, fields = decoded.get(_TAG), decoded
     else:
-        kind = told[0]
-        fields = dict(zip(_FIELDS.get(kind, ()), told[1:], strict=False))
+        kind = decoded[0]
+        fields = dict(zip(_FIELDS.get(kind, ()), decoded[1:], strict=False))
     if kind == "BlockStored":
         yield from _stored(fields)
     elif kind == "BlockRemoved":
@@ -109,15 +109,15 @@ def _parts(raw: msgspec.Raw) -> Iterator[KvEvent]:
         raise TypeError("an event has no kind")
 
 
-def _stored(told: Mapping[str, Any]) -> Iterator[KvBlocksStored]:
-    hashes, size = _list(told["block_hashes"]), told["block_size"]
+def _stored(fields: Mapping[str, Any]) -> Iterator[KvBlocksStored]:
+    hashes, size = _list(fields["block_hashes"]), fields["block_size"]
     if not isinstance(size, int) or not 0 < size <= _LONGEST_BLOCK:
         raise ValueError("no length of a block")
-    parent = None if told.get("parent_block_hash") is None else _hash(told["parent_block_hash"])
-    tokens = _list(told["token_ids"])
+    parent = None if fields.get("parent_block_hash") is None else _hash(fields["parent_block_hash"])
+    tokens = _list(fields["token_ids"])
     spelled = len(tokens) == len(hashes) * size
-    lora = _lora(told)
-    keys = _list(told.get("extra_keys") or ())
+    lora = _lora(fields)
+    keys = _list(fields.get("extra_keys") or ())
     salt = _salt(keys, lora) if parent is None else ""
     for at in range(0, len(hashes), PART):
         some = [_hash(each) for each in hashes[at : at + PART]]
@@ -132,22 +132,22 @@ def _stored(told: Mapping[str, Any]) -> Iterator[KvBlocksStored]:
             other_keys=others,
             lora=lora,
             salt=salt,
-            tier=_tier(told.get("medium")),
-            remote=told.get("locality") == "REMOTE",
-            group=_group(told),
-            attention=_text(told.get("kv_cache_spec_kind")),
+            tier=_tier(fields.get("medium")),
+            remote=fields.get("locality") == "REMOTE",
+            group=_group(fields),
+            attention=_text(fields.get("kv_cache_spec_kind")),
         )
         parent = some[-1]
 
 
-def _removed(told: Mapping[str, Any]) -> Iterator[KvBlocksRemoved]:
-    hashes = _list(told["block_hashes"])
+def _removed(fields: Mapping[str, Any]) -> Iterator[KvBlocksRemoved]:
+    hashes = _list(fields["block_hashes"])
     for at in range(0, len(hashes), PART):
         yield KvBlocksRemoved(
             hashes=[_hash(each) for each in hashes[at : at + PART]],
-            tier=_tier(told.get("medium")),
-            remote=told.get("locality") == "REMOTE",
-            group=_group(told),
+            tier=_tier(fields.get("medium")),
+            remote=fields.get("locality") == "REMOTE",
+            group=_group(fields),
         )
 
 
@@ -181,14 +181,14 @@ def _text(value: object) -> str:
     return value[:_LONGEST_NAME] if isinstance(value, str) else ""
 
 
-def _group(told: Mapping[str, Any]) -> int:
-    group = told.get("group_idx")
+def _group(fields: Mapping[str, Any]) -> int:
+    group = fields.get("group_idx")
     return group if isinstance(group, int) and 0 <= group <= _LONGEST_BLOCK else 0
 
 
-def _lora(told: Mapping[str, Any]) -> str:
+def _lora(fields: Mapping[str, Any]) -> str:
     """The adapter by its name, else by its number."""
-    name, number = told.get("lora_name"), told.get("lora_id")
+    name, number = fields.get("lora_name"), fields.get("lora_id")
     return _text(name) or ("" if number is None else str(number)[:_LONGEST_NAME])
 
 

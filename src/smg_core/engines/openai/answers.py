@@ -67,10 +67,13 @@ _WORDS: dict[str, tuple[type[SmgError], str]] = {
 def error_from_http_status(status: int, body: bytes, wait: float | None = None) -> SmgError:
     """The error for an HTTP status other than 200 with (the beginning of) its body; `wait` is when to come back, in
     seconds, if the server said."""
-    kind, told = _meaning(status)
-    said = one_line(_text_of(body))
+    kind, sentence = _meaning(status)
+    engine_words = one_line(_text_of(body))
     return kind(
-        told, detail=f"HTTP status {status}{_with(said)}", said=said, retry_after=wait if kind is WorkerBusy else None
+        sentence,
+        detail=f"HTTP status {status}{_with(engine_words)}",
+        outside_text=engine_words,
+        retry_after=wait if kind is WorkerBusy else None,
     )
 
 
@@ -85,18 +88,18 @@ def error_of_chat(status: int, body: bytes, wait: float | None = None) -> SmgErr
 def error_from_event(error: ErrorWire | str) -> SmgError:
     """The error for an error object in mid-stream."""
     if isinstance(error, str):
-        said = one_line(error)
-        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(said)}", said=said)
+        engine_words = one_line(error)
+        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(engine_words)}", outside_text=engine_words)
     code = error.code
     if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
         code = int(code)
     if isinstance(code, int) and 400 <= code < 600:
-        kind, told = _meaning(code)
+        kind, sentence = _meaning(code)
     else:
-        kind, told = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
+        kind, sentence = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
     kinds = " ".join(str(each) for each in (error.type, error.code) if each is not None)
-    said = ": ".join(one_line(each) for each in (kinds, error.message) if each)
-    return kind(told, detail=f"error in the stream{_with(said)}", said=said)
+    engine_words = ": ".join(one_line(each) for each in (kinds, error.message) if each)
+    return kind(sentence, detail=f"error in the stream{_with(engine_words)}", outside_text=engine_words)
 
 
 def _meaning(status: int) -> tuple[type[SmgError], str]:
@@ -168,4 +171,6 @@ def _listed(body: bytes) -> list[ModelWire]:
     try:
         return msgspec.json.decode(body, type=ModelsWire).data or []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled(
+            "The engine's list of models cannot be read.", detail=str(error), outside_text=str(error)
+        ) from None

@@ -132,10 +132,12 @@ class HttpAnswerCall:
                 return
             self._unseen = False
             if self._kind and piece[0] not in _FIRST:
-                said = repr(self._kind[:64])
-                detail = f"{self._address}: content-type {said}"
+                kind = repr(self._kind[:64])
+                detail = f"{self._address}: content-type {kind}"
                 self._stop(
-                    EngineGarbled("The engine did not answer with a stream of events.", detail=detail, said=said)
+                    EngineGarbled(
+                        "The engine did not answer with a stream of events.", detail=detail, outside_text=kind
+                    )
                 )
                 return
             self._object = bytearray() if piece[:1] == b"{" else None

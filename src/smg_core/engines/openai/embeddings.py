@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from smg_core.engines.pooling import PoolCall, Vector, vector_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["read_embeddings", "write_embeddings"]
 
@@ -66,12 +66,12 @@ def read_embeddings(body: bytes, count: int) -> Sequence[Vector]:
     try:
         answer = _ANSWER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no vectors.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled("The engine sent no vectors.", detail=str(error), outside_text=str(error)) from None
     if sorted(each.index for each in answer.data) != list(range(count)):
         raise EngineGarbled("The engine sent another number of vectors than it was asked for.")
     tokens = answer.usage.prompt_tokens if answer.usage is not None else 0
     found = [_numbers(each.embedding) for each in sorted(answer.data, key=lambda each: each.index)]
-    return [vector_of(each, 0 if place else told_count(tokens)) for place, each in enumerate(found)]
+    return [vector_of(each, 0 if place else reported_count(tokens)) for place, each in enumerate(found)]
 
 
 def _numbers(given: list[float] | str) -> "array[float]":
@@ -82,7 +82,7 @@ def _numbers(given: list[float] | str) -> "array[float]":
         found.frombytes(b64decode(given, validate=True))
     except (binascii.Error, ValueError, OverflowError) as error:
         raise EngineGarbled(
-            "The engine sent a vector that is no list of numbers.", detail=str(error), said=str(error)
+            "The engine sent a vector that is no list of numbers.", detail=str(error), outside_text=str(error)
         ) from None
     if byteorder == "big":
         found.byteswap()

@@ -50,7 +50,7 @@ from smg_core.events import (
 )
 from smg_core.origin import Origin
 from smg_core.sse import DONE, DataReader
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 from smg_parsers.json_text.partial_json import JsonScanner
 
 __all__ = ["ChatDecoder", "parts_of"]
@@ -221,7 +221,7 @@ class _Choice:
 
     def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
         """Take in one chunk of this choice. Raises `EngineGarbled`."""
-        delta = self._said_by(wire)
+        delta = self._piece_of(wire)
         if delta is not None:
             if delta.images or delta.audio:
                 raise EngineGarbled("The engine answered with a picture or a recording, which cannot be passed on.")
@@ -229,7 +229,7 @@ class _Choice:
         if wire.finish_reason and not self.finished:
             self._finish(wire, events)
 
-    def _said_by(self, wire: ChoiceWire) -> DeltaWire | None:
+    def _piece_of(self, wire: ChoiceWire) -> DeltaWire | None:
         """The piece that the chunk brings. Some servers say the whole message again at the end of a stream: it is read where no
         delta has said anything."""
         delta = wire.delta
@@ -243,7 +243,7 @@ class _Choice:
 
     def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
         index = self._index
-        said, thinking, refused = parts_of(delta.content)
+        text, thinking, refused = parts_of(delta.content)
         thought = delta.reasoning_content or delta.reasoning or thinking
         refusal = delta.refusal or refused
         if thought:
@@ -252,8 +252,8 @@ class _Choice:
         logprobs: tuple[TokenLogprob, ...] = ()
         if wire.logprobs is not None and wire.logprobs.content and not thought and not delta.tool_calls:
             logprobs = tuple([_logprob(each) for each in wire.logprobs.content])
-        if said or logprobs:
-            self._take("text", TextDelta(index, said, logprobs), len(said) + _PIECE_COST * len(logprobs), events)
+        if text or logprobs:
+            self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
         if refusal:
             self._refused = True
             self._take("refusal", RefusalDelta(index, refusal), len(refusal), events)
@@ -394,14 +394,14 @@ class ChatDecoder:
     ) -> None:
         self._error_of = error_of
         self._failures, self._gave_up = failures, gave_up
-        told = set[str]() if learnt is None else learnt
+        unknown_fields = set[str]() if learnt is None else learnt
         self.done = False
         self.error: SmgError | None = None
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
         room = _HeldBudget(limits.http_held_bytes)
         call_id = calls + request_id
-        self._choices = [_Choice(index, call_id, room, limits.http_calls, told) for index in range(choices)]
+        self._choices = [_Choice(index, call_id, room, limits.http_calls, unknown_fields) for index in range(choices)]
         self._usage: UsageWire | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -494,7 +494,7 @@ class ChatDecoder:
                 return self._decode(data.decode("utf-8", "replace"))
         except (msgspec.DecodeError, RecursionError) as error:
             raise EngineGarbled(
-                "The engine sent what is no chunk of an answer.", detail=str(error), said=str(error)
+                "The engine sent what is no chunk of an answer.", detail=str(error), outside_text=str(error)
             ) from None
 
     def _final_usage(self) -> list[Event]:
@@ -540,8 +540,8 @@ def parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
             inner = part.thinking
             thoughts.append(inner if isinstance(inner, str) else "".join([each.text or "" for each in inner]))
         elif part.type not in _SAYING_NOTHING:
-            said = repr(str(part.type)[:64])
-            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=said, said=said)
+            outside_text = repr(str(part.type)[:64])
+            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=outside_text, outside_text=outside_text)
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 
@@ -573,13 +573,13 @@ def _raw(token: str, values: Sequence[int] | None) -> bytes:
 def _usage(wire: UsageWire) -> Usage:
     prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
-    completion, thoughts = told_count(wire.completion_tokens), told_count(thought or wire.reasoning_tokens)
-    if thoughts and wire.total_tokens == told_count(wire.prompt_tokens) + completion + thoughts:
+    completion, thoughts = reported_count(wire.completion_tokens), reported_count(thought or wire.reasoning_tokens)
+    if thoughts and wire.total_tokens == reported_count(wire.prompt_tokens) + completion + thoughts:
         completion += thoughts  # a server that counts them beside the completion
     return Usage(
-        told_count(wire.prompt_tokens),
+        reported_count(wire.prompt_tokens),
         completion,
-        told_count(prompt.cached_tokens or wire.prompt_cache_hit_tokens),
+        reported_count(prompt.cached_tokens or wire.prompt_cache_hit_tokens),
         min(completion, thoughts),
-        told_count(prompt.cache_write_tokens),
+        reported_count(prompt.cache_write_tokens),
     )

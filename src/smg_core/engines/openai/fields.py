@@ -66,7 +66,7 @@ NOT_SENT: dict[type, frozenset[str]] = {
     ToolResult: frozenset({"name", "value", "cache", "is_error"}),
     FunctionTool: frozenset({"cache"}),
     CustomTool: frozenset({"cache"}),
-    SchemaFormat: frozenset({"told"}),
+    SchemaFormat: frozenset({"strength"}),
 }
 """Fields that an engine need not know: those that the gateway acts on itself (history, what the client is shown, streaming),
 ids of the client's items, repetitions (the name and value of a tool's result), and marks for caches, which never change what

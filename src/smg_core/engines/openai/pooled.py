@@ -53,7 +53,7 @@ class PooledWork:
         nothing is expected to make vectors; of one that could not answer now, what it said of the model before still holds:
         otherwise it would look like another engine, and its worker would be out until it has joined again."""
         try:
-            self.routes = listed_routes(models, model) or await self._told() or EMBEDS
+            self.routes = listed_routes(models, model) or await self._routes_stated() or EMBEDS
         except SmgError:
             self.routes = self.routes if model == self._model else EMBEDS
         self._model = model
@@ -61,16 +61,16 @@ class PooledWork:
 
     async def described_by_info(self) -> ModelInfo | None:
         """The model of a server that says at `/info` what it is; None of any other."""
-        told = await self._get("/info")
-        routes = routes_of_info(told.body) if told.status == 200 else None
+        info = await self._get("/info")
+        routes = routes_of_info(info.body) if info.status == 200 else None
         if routes is None:
             return None
         self.routes = routes
         return ModelInfo(model=routes.model, context_length=routes.context, labels=routes.labels)
 
-    async def _told(self) -> PooledRoutes | None:
-        told = await self._page("/openapi.json")
-        routes = None if told is None else routes_of_openapi(told)
+    async def _routes_stated(self) -> PooledRoutes | None:
+        page = await self._page("/openapi.json")
+        routes = None if page is None else routes_of_openapi(page)
         if routes is not None and not routes.model_info:
             return routes
         info = await self._page("/info" if routes is None else routes.model_info)

@@ -16,7 +16,7 @@ from smg_core.engines.openai.pooled_routes import PooledRoutes
 from smg_core.engines.pooling import PoolCall, Vector, vector_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.request import PoolInput
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["PooledBody", "read_classes", "read_scores", "write_classes", "write_scores"]
 
@@ -117,26 +117,26 @@ def read_scores(body: bytes, headers: Mapping[str, str], count: int) -> list[Vec
     try:
         answer = _SCORES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no scores.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled("The engine sent no scores.", detail=str(error), outside_text=str(error)) from None
     rows = answer if isinstance(answer, list) else answer.data or answer.results or []
     if sorted(each.index for each in rows) != list(range(count)):
         raise EngineGarbled("The engine sent another number of scores than it was asked for.")
-    told = _tokens(None if isinstance(answer, list) else answer.usage, headers)
+    tokens = _tokens(None if isinstance(answer, list) else answer.usage, headers)
     found = []
     for row in sorted(rows, key=lambda each: each.index):
         score = row.score if row.relevance_score is None else row.relevance_score
         if score is None:
             raise EngineGarbled("The engine sent a document without a score.")
-        found.append(vector_of([score], 0 if row.index else told))
+        found.append(vector_of([score], 0 if row.index else tokens))
     return found
 
 
 def _tokens(usage: _Usage | None, headers: Mapping[str, str]) -> int:
     """The tokens that a server counted, in its answer or in the header of TEI; 0 where it counts none."""
     if usage is not None:
-        return told_count(usage.prompt_tokens or usage.total_tokens)
-    told = headers.get("x-compute-tokens", "")
-    return int(told) if told.isascii() and told.isdigit() and len(told) < 12 else 0
+        return reported_count(usage.prompt_tokens or usage.total_tokens)
+    header = headers.get("x-compute-tokens", "")
+    return int(header) if header.isascii() and header.isdigit() and len(header) < 12 else 0
 
 
 def write_classes(call: PoolCall, routes: PooledRoutes, *, model: str, extras: bool) -> PooledBody:
@@ -176,7 +176,7 @@ def read_classes(body: bytes, headers: Mapping[str, str], count: int, labels: Se
     try:
         answer = _CLASSES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine sent no classes.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled("The engine sent no classes.", detail=str(error), outside_text=str(error)) from None
     if isinstance(answer, list):
         if len(answer) != count:
             raise EngineGarbled("The engine sent the classes of another number of inputs than it was asked for.")

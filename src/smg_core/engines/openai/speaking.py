@@ -19,8 +19,8 @@ def write_speech(request: GenerationRequest, asked: Speech, model: str) -> bytes
     """The body for a request to speak the text of its messages."""
     text = "".join(message.text for message in request.messages)
     fields: dict[str, object] = {"model": model, "input": text, "response_format": asked.format}
-    told = {"voice": asked.voice, "speed": asked.speed, "instructions": asked.instructions}
-    return encode_body(fields | {name: value for name, value in told.items() if value is not None})
+    wishes = {"voice": asked.voice, "speed": asked.speed, "instructions": asked.instructions}
+    return encode_body(fields | {name: value for name, value in wishes.items() if value is not None})
 
 
 class SoundDecoder:

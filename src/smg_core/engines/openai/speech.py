@@ -17,7 +17,7 @@ from smg_core.events import Event, Finished, OpaqueBlock, TextDelta, TextEnd, Us
 from smg_core.request import Audio, GenerationRequest
 from smg_core.speech import Transcription
 from smg_core.sse import DONE, DataReader
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["SpeechDecoder", "write_form"]
 
@@ -81,7 +81,7 @@ class SpeechDecoder:
         self.error: SmgError | None = None
         self._asked = asked
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
-        self._told = self._ended = False
+        self._reported = self._ended = False
         self._usage: Usage | None = None
 
     def feed(self, data: bytes) -> list[Event]:
@@ -165,16 +165,16 @@ class SpeechDecoder:
         if found.error is not None:
             raise error_from_event(found.error)
         self._count(found.usage)
-        said = found.delta or ""
+        text = found.delta or ""
         for choice in found.choices or ():
-            said += (choice.delta.content if choice.delta is not None else None) or ""
+            text += (choice.delta.content if choice.delta is not None else None) or ""
             self._ended = self._ended or choice.finish_reason is not None
         if found.text is not None and found.type in ("", "transcript.text.done"):
             self._ended = True
-            said = found.text if not self._told else ""
-        if said:
-            self._told = True
-            events.append(TextDelta(0, said))
+            text = found.text if not self._reported else ""
+        if text:
+            self._reported = True
+            events.append(TextDelta(0, text))
 
     def _count(self, usage: _Tokens | None) -> None:
         if usage is None:
@@ -182,10 +182,10 @@ class SpeechDecoder:
         before = usage.input_tokens if usage.input_tokens is not None else usage.prompt_tokens
         behind = usage.output_tokens if usage.output_tokens is not None else usage.completion_tokens
         if before is not None or behind is not None:
-            self._usage = Usage(told_count(before), told_count(behind))
+            self._usage = Usage(reported_count(before), reported_count(behind))
 
     def _finish(self, events: list[Event]) -> None:
-        if self._told:
+        if self._reported:
             events.append(TextEnd(0))
         events.append(Finished(0, "stop"))
         if self._usage is not None:
@@ -198,5 +198,7 @@ def _read(data: bytes) -> _Event:
         return _EVENTS.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
-            "The engine sent an answer about a recording that cannot be read.", detail=str(error), said=str(error)
+            "The engine sent an answer about a recording that cannot be read.",
+            detail=str(error),
+            outside_text=str(error),
         ) from None

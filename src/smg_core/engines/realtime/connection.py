@@ -82,10 +82,10 @@ class PeerSocket:
 
     def _gone(self, error: ConnectionClosed) -> WorkerGone:
         closed = error.rcvd
-        said = "" if closed is None else " ".join(closed.reason[:200].split())
+        reason = "" if closed is None else " ".join(closed.reason[:200].split())
         how = "lost" if closed is None else f"closed with {closed.code}"
-        detail = f"{self._name}: the session was {how}{': ' if said else ''}{said}"
-        return WorkerGone("The server of this session has ended it.", detail=detail, said=said)
+        detail = f"{self._name}: the session was {how}{': ' if reason else ''}{reason}"
+        return WorkerGone("The server of this session has ended it.", detail=detail, outside_text=reason)
 
 
 async def connect_peer(
@@ -128,11 +128,11 @@ async def connect_peer(
         if made and made[0].transport is not None:
             made[0].transport.abort()
         if isinstance(error, InvalidStatus):
-            told = error.response
+            response = error.response
             raise PeerRefused(
-                told.status_code,
-                {name.lower(): value for name, value in told.headers.raw_items()},
-                bytes(told.body or b""),
+                response.status_code,
+                {name.lower(): value for name, value in response.headers.raw_items()},
+                bytes(response.body or b""),
             ) from None
         if isinstance(error, OSError | ssl.SSLError | UnicodeError | TimeoutError | InvalidHandshake | EOFError):
             raise WorkerGone(

@@ -41,7 +41,7 @@ class RelayedTurn:
 
     # ------------------------------------------------------------------------------------------ told by the session
 
-    def said(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """More of the answer's text."""
         if text:
             self._push([TextDelta(0, text)])

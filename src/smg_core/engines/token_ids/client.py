@@ -273,7 +273,7 @@ class EngineClient:
             return await self._ask(call, self._limits.upkeep_timeout_s + wait, work=True)
         except SmgError as error:
             if isinstance(asked, LoadAdapter | UnloadAdapter) and refused_by_name(error):
-                return EngineReply(False, error.said or error.message)
+                return EngineReply(False, error.outside_text or error.message)
             if not_offered(error):
                 return None
             raise

@@ -104,8 +104,8 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         self._limits = limits
         self._model_named: str | None = None  # the client's name of the model, where the provider's words are passed on
         self._at_once = False  # where they come as one object
-        self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
-        self._not_told_bytes = 0  # of it, as many at most as one event may have
+        self._held_back: list[Verbatim] = []  # what says nothing yet that a client would miss
+        self._held_back_bytes = 0  # of it, as many at most as one event may have
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         super().__init__(self._reader.feed)
 
@@ -139,12 +139,12 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         event, begun = self._decoded(piece), len(events)
         self._event(event, events)
         if self._model_named is not None and not self._at_once:
-            self._not_told.append(self._verbatim(event, piece, self._model_named))
-            self._not_told_bytes += len(piece)
+            self._held_back.append(self._verbatim(event, piece, self._model_named))
+            self._held_back_bytes += len(piece)
             if any(not isinstance(each, Started) for each in events[begun:]):  # else another worker may still answer
-                events[begun:begun] = self._not_told
-                self._not_told, self._not_told_bytes = [], 0
-            elif self._not_told_bytes > self._limits.http_event_bytes:
+                events[begun:begun] = self._held_back
+                self._held_back, self._held_back_bytes = [], 0
+            elif self._held_back_bytes > self._limits.http_event_bytes:
                 raise EngineGarbled("The provider sent much that says nothing of an answer.")
 
     def _object(self, body: bytes, events: list[Event]) -> None:
@@ -174,7 +174,7 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
                 return type(self)._decode(msgspec.json.encode(_without_nulls(msgspec.json.decode(data))))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise EngineGarbled(
-                "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
+                "The provider sent what is no event of an answer.", detail=str(error), outside_text=str(error)
             ) from None
 
     @abstractmethod

@@ -41,32 +41,32 @@ def as_sent(body: ProviderJson, written: bytes, meant: Callable[[str, object], o
     return msgspec.json.encode({name: same.get(name, body.get(name)) for name in theirs if name in body} | rest)
 
 
-def with_strings(written: bytes, said: Mapping[str, str]) -> bytes:
+def with_strings(written: bytes, strings: Mapping[str, str]) -> bytes:
     """`written`, a JSON object, with these texts in place of the values of fields that it has."""
     theirs = _VALUES.decode(written)
-    texts = {name: msgspec.json.encode(text) for name, text in said.items() if name in theirs}
+    texts = {name: msgspec.json.encode(text) for name, text in strings.items() if name in theirs}
     changed = {name: text for name, text in texts.items() if bytes(theirs[name]) != text}
     return _put(written, theirs, changed) if changed else written
 
 
-def with_strings_in(written: bytes, name: str, said: Mapping[str, str]) -> bytes:
+def with_strings_in(written: bytes, name: str, strings: Mapping[str, str]) -> bytes:
     """`written` with such texts in the object that is its field `name`."""
     theirs = _VALUES.decode(written)
     inner = bytes(theirs[name])
-    changed = with_strings(inner, said)
+    changed = with_strings(inner, strings)
     return written if changed == inner else _put(written, theirs, {name: changed})
 
 
-def _put(written: bytes, theirs: Mapping[str, msgspec.Raw], said: Mapping[str, bytes]) -> bytes:
-    """`written` with the values that are `said` in their places; written anew where a name stands in it twice."""
-    made = _spliced(written, theirs, said)
+def _put(written: bytes, theirs: Mapping[str, msgspec.Raw], fields: Mapping[str, bytes]) -> bytes:
+    """`written` with the values that are `fields` in their places; written anew where a name stands in it twice."""
+    made = _spliced(written, theirs, fields)
     try:
         found = _VALUES.decode(made)
-        if all(bytes(found.get(name, b"")) == bytes(value) for name, value in {**theirs, **said}.items()):
+        if all(bytes(found.get(name, b"")) == bytes(value) for name, value in {**theirs, **fields}.items()):
             return made
     except msgspec.DecodeError:
         pass
-    return msgspec.json.encode({**theirs, **{name: msgspec.Raw(value) for name, value in said.items()}})
+    return msgspec.json.encode({**theirs, **{name: msgspec.Raw(value) for name, value in fields.items()}})
 
 
 def without_texts(written: bytes, texts: Sequence[str]) -> tuple[bytes, ...]:
@@ -85,20 +85,20 @@ def without_texts(written: bytes, texts: Sequence[str]) -> tuple[bytes, ...]:
     raise EngineGarbled("The provider's signature of its reasoning cannot be found in its own words.")
 
 
-def _spliced(written: bytes, theirs: Mapping[str, msgspec.Raw], said: Mapping[str, bytes]) -> bytes:
-    """`written` with the values that are `said` in place of those that stand there; new fields come last."""
+def _spliced(written: bytes, theirs: Mapping[str, msgspec.Raw], fields: Mapping[str, bytes]) -> bytes:
+    """`written` with the values that are `fields` in place of those that stand there; new fields come last."""
     made: list[bytes] = []
     begin, at = 0, written.index(b"{") + 1
     for name, raw in theirs.items():
         at = _after_blank(written, at)
         at = _after_blank(written, _after_text(written, at))
-        if name in said:
-            made += (written[begin:at], said[name])
+        if name in fields:
+            made += (written[begin:at], fields[name])
             begin = at + len(bytes(raw))
         at += len(bytes(raw))
     close = written.rindex(b"}")
     made.append(written[begin:close])
-    new = [msgspec.json.encode(name) + b":" + value for name, value in said.items() if name not in theirs]
+    new = [msgspec.json.encode(name) + b":" + value for name, value in fields.items() if name not in theirs]
     if new:
         made.append((b"," if theirs else b"") + b",".join(new))
     return b"".join((*made, written[close:]))

@@ -12,7 +12,7 @@ def concepts_table(columns: Mapping[str, tuple[str, Mapping[str, ConceptCell]]])
     head = ["", *(f"`{kind}` ({model})" for kind, (model, _) in columns.items())]
     lines = [_row(head), _row(["---"] * len(head))]
     for concept, title in CONCEPTS.items():
-        lines.append(_row([title, *(_told(cells[concept]) for _, cells in columns.values())]))
+        lines.append(_row([title, *(_cell_text(cells[concept]) for _, cells in columns.values())]))
     return "\n".join(lines) + "\n"
 
 
@@ -20,7 +20,7 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _told(cell: ConceptCell) -> str:
+def _cell_text(cell: ConceptCell) -> str:
     if cell.how == "lossy":
         return f"`{cell.name}`: {cell.what}"
     return "yes" if cell.how == "exact" else "refused"

@@ -142,7 +142,7 @@ class ProviderEngine(Unasked):
         about = self._wire.about(self._model)
         context = 0
         if about is not None:
-            context = self._wire.described(await self._told("GET", about)).context
+            context = self._wire.described(await self._asked("GET", about)).context
         info = ModelInfo(model=self._model, context_length=context)
         return info, self._facts()
 
@@ -160,7 +160,7 @@ class ProviderEngine(Unasked):
         found: list[Vector] = []
         for each in self._wire.vectors.ask(call, self._model):
             asked = ProviderCall(each.path, each.body)
-            found += each.read(await self._told("POST", asked, timeout, self._limits.http_vectors_bytes))
+            found += each.read(await self._asked("POST", asked, timeout, self._limits.http_vectors_bytes))
         return found
 
     async def moderate(self, body: Mapping[str, Any], timeout: float | None = None) -> bytes | None:
@@ -169,14 +169,14 @@ class ProviderEngine(Unasked):
         if not path:
             return None
         asked = ProviderCall(path, msgspec.json.encode({**body, "model": self._model}))
-        return await self._told("POST", asked, timeout, self._limits.http_vectors_bytes)
+        return await self._asked("POST", asked, timeout, self._limits.http_vectors_bytes)
 
     async def count(self, request: GenerationRequest) -> int | None:
         """The tokens of the prompt of `request` by the provider's own count; None where it counts for nobody."""
         question = self._wire.count(request, self._model)
         if question is None:
             return None
-        return self._wire.counted(await self._told("POST", question))
+        return self._wire.counted(await self._asked("POST", question))
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the provider answers for the model, asked once a minute at most; one that is asked too often is well."""
@@ -194,7 +194,7 @@ class ProviderEngine(Unasked):
         await self._http.close()
         await self._signer.close()
 
-    async def _told(
+    async def _asked(
         self, method: str, asked: ProviderCall, timeout: float | None = None, most: int | None = None
     ) -> bytes:
         """The answer to a question, of `most` bytes. Raises the error that it is."""

@@ -80,11 +80,11 @@ class OpenBlock:
         self._turn("reasoning", events)
         events.append(ReasoningDelta(self._index, piece))
 
-    def own_id(self, said: str) -> str:
+    def own_id(self, given_id: str) -> str:
         """The id of the next call: what the provider said, unless an earlier call of the answer has it."""
-        while said in self._ids:
-            said = f"{said}_{self.calls}"
-        return said
+        while given_id in self._ids:
+            given_id = f"{given_id}_{self.calls}"
+        return given_id
 
     def call(
         self, call_id: str, name: str, namespace: str | None, events: list[Event], *, custom: bool = False

@@ -22,7 +22,7 @@ from smg_core.engines.vendors.failures import (
 )
 from smg_core.errors import EngineRejected, EngineStalled, PayloadTooLarge, PromptTooLong, SmgError, WorkerBusy
 
-__all__ = ["RefusalClass", "SaidRefusal", "cleaned", "error_of", "span_seconds", "waited"]
+__all__ = ["ProviderRefusal", "RefusalClass", "cleaned", "error_of", "span_seconds", "waited"]
 
 RefusalClass = Literal[
     "rejected",
@@ -82,7 +82,7 @@ _SHOWN = 400  # characters of a provider's sentence that a client is told
 
 
 @attrs.frozen
-class SaidRefusal:
+class ProviderRefusal:
     """What a provider has said: `status`, its own word for the class where it has one, its text, and the seconds to wait."""
 
     status: int
@@ -106,7 +106,7 @@ def cleaned(text: str) -> str:
     return text[:_SHOWN]
 
 
-def error_of(refusal: SaidRefusal) -> SmgError:
+def error_of(refusal: ProviderRefusal) -> SmgError:
     """The error to raise for a refusal."""
     raw = one_line(": ".join(each for each in (refusal.words, refusal.text) if each))
     if refusal.wait is None and (found := _AGAIN.search(refusal.text)) is not None:
@@ -114,15 +114,15 @@ def error_of(refusal: SaidRefusal) -> SmgError:
     return _MAKERS[refusal.kind](refusal, raw)
 
 
-_Maker = Callable[[SaidRefusal, str], SmgError]
+_Maker = Callable[[ProviderRefusal, str], SmgError]
 
 
-def _told(kind: type[SmgError], sentence: str) -> _Maker:
+def _with_own_words(kind: type[SmgError], sentence: str) -> _Maker:
     """Makes errors that tell the client nothing of the provider's text."""
 
-    def made(refusal: SaidRefusal, raw: str) -> SmgError:
+    def made(refusal: ProviderRefusal, raw: str) -> SmgError:
         detail = f"HTTP status {refusal.status}: {raw}"
-        return kind(sentence, detail=detail, said=raw, retry_after=refusal.wait)
+        return kind(sentence, detail=detail, outside_text=raw, retry_after=refusal.wait)
 
     return made
 
@@ -130,20 +130,22 @@ def _told(kind: type[SmgError], sentence: str) -> _Maker:
 def _quoted(kind: type[SmgError], sentence: str) -> _Maker:
     """Makes errors that quote the provider's cleaned text, which says what is wrong with the request."""
 
-    def made(refusal: SaidRefusal, raw: str) -> SmgError:
+    def made(refusal: ProviderRefusal, raw: str) -> SmgError:
         shown = cleaned(refusal.text)
         detail = f"HTTP status {refusal.status}: {raw}"
         # The two stand one behind the other in the error as text: whatever log has it, has the known words of both alone.
-        return kind(f"{sentence}: {shown}" if shown else f"{sentence}.", detail=detail, said=f"{shown} ({detail}")
+        return kind(
+            f"{sentence}: {shown}" if shown else f"{sentence}.", detail=detail, outside_text=f"{shown} ({detail}"
+        )
 
     return made
 
 
-def _too_long(refusal: SaidRefusal, raw: str) -> SmgError:
+def _too_long(refusal: ProviderRefusal, raw: str) -> SmgError:
     for pattern in _NUMBERS:
         if (found := pattern.search(refusal.text)) is not None:
             error = PromptTooLong(int(found[1]), 0, int(found[2]))
-            error.detail, error.said = f"HTTP status {refusal.status}: {raw}", raw
+            error.detail, error.outside_text = f"HTTP status {refusal.status}: {raw}", raw
             return error
     made = _quoted(EngineRejected, "The prompt is too long for the model")(refusal, raw)
     made.code = PromptTooLong.openai_code
@@ -153,15 +155,15 @@ def _too_long(refusal: SaidRefusal, raw: str) -> SmgError:
 _MAKERS: Mapping[RefusalClass, _Maker] = {
     "rejected": _quoted(EngineRejected, "The provider rejected the request"),
     "too_long": _too_long,
-    "too_large": _told(PayloadTooLarge, "The request is larger than the provider takes."),
+    "too_large": _with_own_words(PayloadTooLarge, "The request is larger than the provider takes."),
     "filtered": _quoted(ContentFiltered, "The provider's filter of contents refused the request"),
-    "credentials": _told(ProviderRefused, "The provider refused the gateway's own credentials."),
-    "unfunded": _told(ProviderUnfunded, "The gateway's quota at the provider is used up."),
-    "limited": _told(ProviderLimited, "The provider takes no more requests for now."),
-    "overloaded": _told(WorkerBusy, "The provider has no room for the request."),
-    "late": _told(EngineStalled, "The provider did not answer in time."),
-    "failed": _told(ProviderFailed, "The provider failed while it worked on the request."),
-    "no_model": _told(ProviderLacksModel, "The provider does not have the model."),
+    "credentials": _with_own_words(ProviderRefused, "The provider refused the gateway's own credentials."),
+    "unfunded": _with_own_words(ProviderUnfunded, "The gateway's quota at the provider is used up."),
+    "limited": _with_own_words(ProviderLimited, "The provider takes no more requests for now."),
+    "overloaded": _with_own_words(WorkerBusy, "The provider has no room for the request."),
+    "late": _with_own_words(EngineStalled, "The provider did not answer in time."),
+    "failed": _with_own_words(ProviderFailed, "The provider failed while it worked on the request."),
+    "no_model": _with_own_words(ProviderLacksModel, "The provider does not have the model."),
 }
 
 _AGAIN = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)", re.IGNORECASE)

@@ -33,9 +33,9 @@ def without_keywords(schema: _Schema, refuses: Callable[[str, object], bool]) ->
         kept[word], inner = _within(word, value, refuses)
         changed = changed or inner
     if moved:
-        said = "; ".join(f"{word}: {msgspec.json.encode(value).decode()}" for word, value in moved.items())
+        constraints = "; ".join(f"{word}: {msgspec.json.encode(value).decode()}" for word, value in moved.items())
         described = kept.get("description")
-        kept["description"] = f"{described} ({said})" if described else said
+        kept["description"] = f"{described} ({constraints})" if described else constraints
     return kept, changed
 
 

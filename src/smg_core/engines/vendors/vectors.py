@@ -20,7 +20,7 @@ from smg_core.engines.pooling import PoolCall, Vector, vector_of
 from smg_core.engines.vendors.losses import not_for
 from smg_core.errors import EngineGarbled
 from smg_core.request import PoolKind
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["BedrockVectors", "GeminiVectors", "OpenAiVectors", "PooledQuestion", "VectorsFormat", "VertexVectors"]
 
@@ -207,12 +207,12 @@ def _vertex(body: bytes) -> list[Vector]:
     if len(found) != 1:
         raise EngineGarbled("The provider sent another number of vectors than it was asked for.")
     made = found[0].embeddings
-    return [vector_of(made.values, told_count(int(made.statistics.token_count)))]
+    return [vector_of(made.values, reported_count(int(made.statistics.token_count)))]
 
 
 def _titan(body: bytes) -> list[Vector]:
     found = _decoded(body, _TitanAnswer)
-    return [vector_of(found.embedding, told_count(found.input_text_token_count))]
+    return [vector_of(found.embedding, reported_count(found.input_text_token_count))]
 
 
 def _cohere(body: bytes) -> list[Vector]:
@@ -226,4 +226,4 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The provider sent no vectors.", detail=str(error), said=str(error)) from None
+        raise EngineGarbled("The provider sent no vectors.", detail=str(error), outside_text=str(error)) from None

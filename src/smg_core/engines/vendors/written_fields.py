@@ -41,7 +41,7 @@ GATEWAY_FIELDS: Mapping[type, frozenset[str]] = {
     Message: frozenset({"id", "status", "phase", "content_is_text"}),
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     ToolCall: frozenset({"item_id"}),
-    SchemaFormat: frozenset({"told"}),
+    SchemaFormat: frozenset({"strength"}),
 }
 """Fields that the gateway acts on itself, and ids of the client's items: no provider need know them. `metadata` is kept, and
 given back, by the gateway."""
@@ -114,5 +114,5 @@ def verbosity_of(request: GenerationRequest, provider: str) -> str | None:
     for name in request.template_arguments:
         if name != "verbosity":
             raise not_for(f"template_arguments.{name}", provider)
-    said = request.template_arguments.get("verbosity")
-    return said if isinstance(said, str) else request.verbosity
+    verbosity = request.template_arguments.get("verbosity")
+    return verbosity if isinstance(verbosity, str) else request.verbosity

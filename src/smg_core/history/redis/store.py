@@ -74,11 +74,11 @@ def _failures() -> Iterator[None]:
         yield
     except (NoConnection, NoAnswer, OSError) as error:
         _raise_cancelled(task, before)
-        raise StoreFailed("unreachable", f"Redis: {error}", said=str(error)) from error
+        raise StoreFailed("unreachable", f"Redis: {error}", outside_text=str(error)) from error
     except RedisError as error:
         _raise_cancelled(task, before)
         raise StoreFailed(
-            "full" if isinstance(error, OutOfMemoryError) else "failed", f"Redis: {error}", said=str(error)
+            "full" if isinstance(error, OutOfMemoryError) else "failed", f"Redis: {error}", outside_text=str(error)
         ) from error
     _raise_cancelled(task, before)
 

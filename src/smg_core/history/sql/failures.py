@@ -37,9 +37,9 @@ def failures_of(what: str) -> Iterator[None]:
     except TimeoutError as error:
         raise StoreFailed("unreachable", f"{what}: no answer in time (history.timeout_s)") from error
     except OSError as error:
-        raise StoreFailed("unreachable", f"{what}: {error}", said=str(error)) from error
+        raise StoreFailed("unreachable", f"{what}: {error}", outside_text=str(error)) from error
     except sa.exc.SQLAlchemyError as error:
-        raise StoreFailed(_reason(error), f"{what}: {_text(error)}", said=_text(error)) from error
+        raise StoreFailed(_reason(error), f"{what}: {_text(error)}", outside_text=_text(error)) from error
 
 
 def _reason(error: sa.exc.SQLAlchemyError) -> Literal["unreachable", "full", "failed"]:

@@ -33,7 +33,7 @@ def prepare_file(name: str, seconds: float) -> None:
         with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
             _write_ahead(connection)
     except (OSError, sqlite3.Error) as error:
-        raise StoreFailed("unreachable", f"{name}: {error}", said=str(error)) from error
+        raise StoreFailed("unreachable", f"{name}: {error}", outside_text=str(error)) from error
 
 
 def _make_private(name: str) -> None:
@@ -93,7 +93,9 @@ class SqliteFile:
     def has_work(self, now: float) -> bool:
         """Whether a response or a record waits for a process to work on it, or another process says at the time `now` what it
         serves, so that it may leave work to this one. Raises sqlite3.Error."""
-        return self._has_tables() and (self._is_pending("responses") or self._is_pending("records") or self._told(now))
+        return self._has_tables() and (
+            self._is_pending("responses") or self._is_pending("records") or self._has_pending(now)
+        )
 
     def has_expired(self, now: float) -> bool:
         """Whether there is anything whose time is up at `now`. Raises sqlite3.Error."""
@@ -122,7 +124,7 @@ class SqliteFile:
         pending, created = self._column(table, "pending"), self._column(table, "created_at")
         return bool(self._rows("SELECT 1", self._table(table), f"{pending} IS TRUE ORDER BY {created} LIMIT 1"))
 
-    def _told(self, now: float) -> bool:
+    def _has_pending(self, now: float) -> bool:
         tenant, kind, expires = (self._column("records", each) for each in ("tenant", "kind", "expires_at"))
         where = f"{tenant} = ? AND {kind} = ? AND {expires} > ? LIMIT 1"
         return bool(self._rows("SELECT 1", self._table("records"), where, KEYS_OWNER, SERVED_MODELS, now))

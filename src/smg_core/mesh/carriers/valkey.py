@@ -57,14 +57,14 @@ return out
 of itself. Both keys are in one slot of a cluster."""
 
 
-class _SaidOfItself(msgspec.Struct, frozen=True, array_like=True):
+class _Heartbeat(msgspec.Struct, frozen=True, array_like=True):
     start: int
     formats: str
     version: str
     place: str
 
 
-_said = msgspec.msgpack.Decoder(_SaidOfItself).decode
+_read_heartbeat = msgspec.msgpack.Decoder(_Heartbeat).decode
 
 
 class ValkeyLink:
@@ -188,12 +188,12 @@ class ValkeyLink:
 
     async def _beat(self, heartbeats: Heartbeats) -> None:
         terms = self._terms
-        said = msgspec.msgpack.encode(_SaidOfItself(self._start, terms.formats, terms.version, self._prefix))
+        heartbeat = msgspec.msgpack.encode(_Heartbeat(self._start, terms.formats, terms.version, self._prefix))
         keep_ms = round(self._settings.dead_s * 1000)
         keys = [f"{self._prefix}:members", f"{self._prefix}:said"]
         arguments: list[str | bytes | int | float] = [
             self._name,
-            self._keys.marked(self._name, said),
+            self._keys.marked(self._name, heartbeat),
             keep_ms,
             self._settings.members - 1,
         ]
@@ -209,11 +209,11 @@ class ValkeyLink:
         try:
             if body is None:
                 raise msgspec.DecodeError("of no key that is known")
-            said = _said(body)
+            heartbeat = _read_heartbeat(body)
         except msgspec.MsgspecError:
             self.refused += 1
             return
-        heartbeats.heard(SeenMember(name, said.formats, said.version, said.place), said.start, at)
+        heartbeats.heard(SeenMember(name, heartbeat.formats, heartbeat.version, heartbeat.place), heartbeat.start, at)
 
     # ------------------------------------------------------------------------------------------------------------- messages
 

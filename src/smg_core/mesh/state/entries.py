@@ -19,7 +19,7 @@ __all__ = [
     "MeshDelta",
     "MeshEntry",
     "Space",
-    "ToldEntry",
+    "WireEntry",
     "Writer",
 ]
 
@@ -66,7 +66,7 @@ class MeshEntry(Struct, frozen=True):
     until: float
 
 
-class ToldEntry(Struct, frozen=True, array_like=True):
+class WireEntry(Struct, frozen=True, array_like=True):
     """An entry as it goes over the wire: `lasts_s` is how much longer it is to be kept. Fields are only ever appended."""
 
     space: int
@@ -83,7 +83,7 @@ class MeshDelta:
     writer: Writer
     first: int
     last: int
-    entries: tuple[ToldEntry, ...]
+    entries: tuple[WireEntry, ...]
 
 
 class MeshChange(NamedTuple):

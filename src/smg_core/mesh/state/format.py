@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from smg_core.mesh.state.entries import MeshDelta, ToldEntry, Writer
+from smg_core.mesh.state.entries import MeshDelta, WireEntry, Writer
 
 __all__ = [
     "FORMATS",
@@ -86,7 +86,7 @@ class MeshMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 _message = msgspec.msgpack.Decoder(MeshMessage).decode
-_told = msgspec.msgpack.Decoder(tuple[ToldEntry, ...]).decode
+_read_entries = msgspec.msgpack.Decoder(tuple[WireEntry, ...]).decode
 _seen = msgspec.msgpack.Decoder(tuple[KnownLine, ...]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -123,7 +123,7 @@ def read_mesh_message(data: bytes) -> MeshMessage:
 def delta_in(message: MeshMessage) -> MeshDelta:
     """The entries of a DELTA or STATE. Raises MeshFault."""
     try:
-        entries = _told(message.entries)
+        entries = _read_entries(message.entries)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MeshFault(f"no entries: {type(error).__name__}") from None
     if any(not 0 < each.version <= message.last for each in entries):

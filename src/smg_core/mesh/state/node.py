@@ -100,7 +100,7 @@ class Peer:
     name: str
     formats: Formats
     heard_at: float
-    said_at: float
+    heard_of_at: float
     asked_at: float = float("-inf")
     corrected_at: float = float("-inf")
     acked: int = 0
@@ -117,7 +117,7 @@ class Node:
         self._rng = rng
         self._lost: dict[str, float] = {}
         self._changes: list[MeshChange] = []
-        self._sent = self._said = 0
+        self._sent = self._spoken = 0
         self._beat_s, self._now = terms.beat_s, now
         self._beat_at, self._sync_at, self._sums_at = now, now + terms.sync_s * rng.random(), now + terms.sums_s
         self._budget, self._budget_at = float(terms.bytes_s), now
@@ -142,7 +142,7 @@ class Node:
         kept = self.replica.kept_of(name, self.terms.message_bytes, now)
         return [
             self._send(name, written_want(self.own, lines)),
-            *self._told(name, self.own, 0, now),
+            *self._news_of(name, self.own, 0, now),
             *(self._send(name, written_delta(self.own, each)) for each in kept),
         ]
 
@@ -175,19 +175,21 @@ class Node:
     def put(self, space: Space, key: bytes, value: bytes, lasts_s: float, now: float) -> bool:
         """Say something, which all are told at the next look. What is so already is said again only to be kept for longer."""
         taken = self.replica.put(EntryPlace(space, key), value, lasts_s, now)
-        self._said = self.replica.version
+        self._spoken = self.replica.version
         return taken
 
     @property
     def unheard(self) -> bool:
         """Whether somebody that is there does not know yet all that this member has said."""
-        return self.all_know < self._said
+        return self.all_know < self._spoken
 
     @property
     def all_know(self) -> int:
         """Up to which version all others that are there, and that say what they know, know what this member has said."""
         since = self._now - self.terms.deaf_s
-        return min((peer.acked for peer in self.peers.values() if peer.said_at >= since), default=self.replica.version)
+        return min(
+            (peer.acked for peer in self.peers.values() if peer.heard_of_at >= since), default=self.replica.version
+        )
 
     def answer_soon(self) -> None:
         """Say at the next look how much is known here of what others say: somebody waits for it."""
@@ -248,7 +250,7 @@ class Node:
             self._sums_at, sums = now + self.terms.sums_s, self.replica.sums()
         return self._send(name, written_digest(self.own, lines, sums))
 
-    def _told(self, to: str, writer: Writer, after: int, now: float) -> Iterator[MeshSend]:
+    def _news_of(self, to: str, writer: Writer, after: int, now: float) -> Iterator[MeshSend]:
         """What a writer has said since a version, for one member, in one turn."""
         room = self.terms.turn_bytes
         while room > 0 and self._budget > 0 and self.replica.version_of(writer) > after:
@@ -321,7 +323,7 @@ class Node:
             except (msgspec.MsgspecError, ValueError):
                 self.tally["malformed"] += 1
                 continue
-            peer.said_at = self._now
+            peer.heard_of_at = self._now
             for line in lines:
                 if line.name == self.own.name and line.epoch == self.own.epoch and line.version <= self.replica.version:
                     peer.acked = max(peer.acked, line.version)
@@ -342,7 +344,7 @@ class Node:
         for line in list(lines)[:_LINES]:
             writer = self.replica.latest(line.name)
             if writer is not None:
-                yield from self._told(peer.name, writer, line.version if line.epoch == writer.epoch else 0, now)
+                yield from self._news_of(peer.name, writer, line.version if line.epoch == writer.epoch else 0, now)
 
     def _compared(self, peer: Peer, lines: Iterable[KnownLine], sums: dict[str, int], now: float) -> Iterator[MeshSend]:
         """Tell a member what it lacks of what is known here, and ask it for what it knows more of."""
@@ -367,7 +369,7 @@ class Node:
             known = theirs.get(name)
             after = known.version if known is not None and known.epoch == epoch else 0
             if known is None or (known.epoch, known.version) < (epoch, version):
-                yield from self._told(peer.name, Writer(name, epoch), after, now)
+                yield from self._news_of(peer.name, Writer(name, epoch), after, now)
 
     def _differing(self, theirs: dict[str, KnownLine], sums: dict[str, int]) -> Iterator[KnownLine]:
         """Members of which two know the same versions and not the same words: all is asked for anew."""

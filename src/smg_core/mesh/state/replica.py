@@ -22,7 +22,7 @@ from smg_core.mesh.state.entries import (
     MeshChange,
     MeshDelta,
     MeshEntry,
-    ToldEntry,
+    WireEntry,
     Writer,
 )
 
@@ -59,9 +59,9 @@ class Known:
             self.log = sorted((entry.version, place) for place, entry in self.entries.items())
             self.ordered = True
         for number in range(bisect_right(self.log, version, key=itemgetter(0)), len(self.log)):
-            said, place = self.log[number]
+            at, place = self.log[number]
             entry = self.entries.get(place)
-            if entry is not None and entry.version == said:
+            if entry is not None and entry.version == at:
                 yield place, entry
 
 
@@ -180,28 +180,28 @@ class Replica:
         if known is None or known.version <= after:
             return MeshDelta(writer, after, after, ())
         room -= _HEAD_BYTES
-        told: list[ToldEntry] = []
+        entries: list[WireEntry] = []
         for place, entry in known.since(after):
             if entry.version > known.version:
                 break
             room -= _WIRE_BYTES + len(place.key) + len(entry.value)
-            if room < 0 and told:
-                return MeshDelta(writer, after, told[-1].version, tuple(told))
-            told.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
-        return MeshDelta(writer, after, known.version, tuple(told))
+            if room < 0 and entries:
+                return MeshDelta(writer, after, entries[-1].version, tuple(entries))
+            entries.append(WireEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
+        return MeshDelta(writer, after, known.version, tuple(entries))
 
     def kept_of(self, name: str, room: int, now: float) -> Iterator[MeshDelta]:
         """What earlier starts of a member have said that outlives them, in at most `room` bytes."""
         for writer, known in self._known.items():
             if writer.name != name or not any(place.space in OLDER_KEPT for place in known.entries):
                 continue
-            told = []
+            entries = []
             for place, entry in known.since(0):
                 room -= _WIRE_BYTES + len(place.key) + len(entry.value)
                 if place.space in OLDER_KEPT and room > 0:
-                    told.append(ToldEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
-            if told:
-                yield MeshDelta(writer, 0, told[-1].version, tuple(told))
+                    entries.append(WireEntry(*place, entry.version, entry.value, max(1, round(entry.until - now))))
+            if entries:
+                yield MeshDelta(writer, 0, entries[-1].version, tuple(entries))
 
     # ------------------------------------------------------------------------------------------------------------- merging
 
@@ -235,21 +235,21 @@ class Replica:
         if before is not None:
             yield from self._over(before)
 
-    def _merged(self, writer: Writer, known: Known, entries: Iterable[ToldEntry], now: float) -> Iterator[MeshChange]:
+    def _merged(self, writer: Writer, known: Known, entries: Iterable[WireEntry], now: float) -> Iterator[MeshChange]:
         bounds = self.bounds
-        for told in entries:
-            place = EntryPlace(told.space, told.key)
+        for entry in entries:
+            place = EntryPlace(entry.space, entry.key)
             before = known.entries.get(place)
-            if before is not None and before.version >= told.version:
+            if before is not None and before.version >= entry.version:
                 continue
-            if len(told.value) > bounds.value_bytes or len(told.key) > bounds.key_bytes:
+            if len(entry.value) > bounds.value_bytes or len(entry.key) > bounds.key_bytes:
                 self.refused += 1
                 continue
-            until = now + min(max(told.lasts_s, 1), bounds.lasts_s)
-            if self._set(writer, known, place, MeshEntry(told.version, told.value, until)) and (
-                before is None or before.value != told.value
+            until = now + min(max(entry.lasts_s, 1), bounds.lasts_s)
+            if self._set(writer, known, place, MeshEntry(entry.version, entry.value, until)) and (
+                before is None or before.value != entry.value
             ):
-                yield MeshChange(writer, place.space, place.key, told.value)
+                yield MeshChange(writer, place.space, place.key, entry.value)
 
     def _set(self, writer: Writer, known: Known, place: EntryPlace, entry: MeshEntry) -> bool:
         before = known.entries.pop(place, None)

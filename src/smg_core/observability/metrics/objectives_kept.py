@@ -32,7 +32,7 @@ OBJECTIVES_KEPT = (
         ("model", "kind"),
         "seconds",
         DURATIONS,
-        labels_of=lambda told: (told.model, told.kind),
+        labels_of=lambda record: (record.model, record.kind),
         amount=from_fields("expected", "seconds", function=_off),
     ),
 )

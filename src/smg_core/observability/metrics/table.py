@@ -11,6 +11,7 @@ from operator import sub
 from smg_core.hooks import (
     AttemptEnded,
     BreakerChanged,
+    ConceptsLost,
     EncodeDone,
     ExchangeEnded,
     FellBack,
@@ -23,7 +24,6 @@ from smg_core.hooks import (
     RequestStarted,
     Retrying,
     StoreCalled,
-    ToldOtherwise,
     ToolCalled,
     WorkerStateChanged,
 )
@@ -262,9 +262,9 @@ ROUTER = (
         "counter",
         "Calls in which an outside provider was not told something of the request, or in another way, by what that was.",
         "router",
-        ToldOtherwise,
+        ConceptsLost,
         ("concept",),
-        any_number=lambda told: tuple([((concept,), 1) for concept in told.concepts]),
+        any_number=lambda record: tuple([((concept,), 1) for concept in record.concepts]),
     ),
 )
 

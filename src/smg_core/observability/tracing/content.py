@@ -35,14 +35,14 @@ class TracedContent:
             text = request.prompt if isinstance(request.prompt, str) else f"{len(request.prompt)} token ids"
             self.inputs = _encoded([_message("user", [_text_part(_last(text, self._most))])])
             return
-        told: list[JsonObject] = []
+        messages: list[JsonObject] = []
         left = self._most
         for message in reversed(request.messages):
             if left <= 0:
                 break
             parts, left = _parts(message, left)
-            told.append(_message(message.role, parts))
-        self.inputs = _encoded(told[::-1])
+            messages.append(_message(message.role, parts))
+        self.inputs = _encoded(messages[::-1])
 
     def take(self, events: Sequence[Event]) -> None:
         """Note what an engine said."""
@@ -65,7 +65,7 @@ class TracedContent:
     @property
     def outputs(self) -> str:
         """The answers so far, as JSON; "" where nothing came."""
-        return _encoded([answer.told() for _, answer in sorted(self._answers.items())]) if self._answers else ""
+        return _encoded([answer.as_message() for _, answer in sorted(self._answers.items())]) if self._answers else ""
 
     def _of(self, index: int) -> "_Answer":
         return self._answers.setdefault(index, _Answer())
@@ -87,7 +87,7 @@ class _Answer:
         self.calls: dict[int, tuple[str, str, list[str]]] = {}
         self.finish = ""
 
-    def told(self) -> JsonObject:
+    def as_message(self) -> JsonObject:
         parts: list[Json] = []
         if self.reasoning:
             parts.append({"type": "reasoning", "content": "".join(self.reasoning)})
@@ -101,14 +101,14 @@ class _Answer:
 
 def _parts(message: Message, left: int) -> tuple[list[Json], int]:
     """The parts of a message in order, its last ones where there is no room for all, and what room is left."""
-    told: list[Json] = []
+    found: list[Json] = []
     for part in reversed(message.parts):
         if left <= 0:
             break
         made, size = _part(part, left)
-        told.append(made)
+        found.append(made)
         left -= size
-    return told[::-1], left
+    return found[::-1], left
 
 
 def _part(part: Part, left: int) -> tuple[JsonObject, int]:

@@ -82,7 +82,7 @@ _NUMBERS = [_sized(b"\x12", _value(number)) for number in range(256)]
 _TRUE, _FALSE = _sized(b"\x12", _value(True)), _sized(b"\x12", _value(False))
 
 
-def _told(value: Attribute) -> bytes:
+def _field_of_value(value: Attribute) -> bytes:
     """The value of an attribute, as its field. Most are short texts and small numbers."""
     if isinstance(value, str):
         text = _text(value)
@@ -96,7 +96,7 @@ def _told(value: Attribute) -> bytes:
 
 def _pair(tag: bytes, name: str, value: Attribute) -> bytes:
     """One attribute, as a field with this tag."""
-    pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + _told(value)
+    pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + _field_of_value(value)
     return tag + _varint(len(pair)) + pair
 
 

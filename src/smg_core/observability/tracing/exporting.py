@@ -68,16 +68,16 @@ class EncodedExporter(OTLPSpanExporter):
         super().__init__(**settings)
         self._stub: Any = partial(_ByteStub, self._hear)  # also for a channel that the SDK opens anew
         self._client: Any = self._stub(self._channel)
-        self.rejected, self.said = 0, ""
+        self.rejected, self.reason = 0, ""
 
     def send(self, request: bytes) -> bool:
         """Send the bytes of an `ExportTraceServiceRequest`; whether the collector took them. Of how many spans it then says that
-        it did not, `rejected` has, and `said` what it says of that. Blocks."""
-        self.rejected, self.said = 0, ""
+        it did not, `rejected` has, and `reason` what it says of that. Blocks."""
+        self.rejected, self.reason = 0, ""
         return self.export(cast(Sequence[ReadableSpan], request)) is SpanExportResult.SUCCESS
 
     def _hear(self, answer: ExportTraceServiceResponse) -> None:
-        self.rejected, self.said = answer.partial_success.rejected_spans, answer.partial_success.error_message
+        self.rejected, self.reason = answer.partial_success.rejected_spans, answer.partial_success.error_message
 
     def _translate_data(self, data: Sequence[ReadableSpan]) -> Any:
         """What the stub is to send, which the SDK asks for at every try: `data`, which `send` was given. A message object would
@@ -262,7 +262,7 @@ class SpanSending:
             self._log("the collector did not take spans: %s", Outside(self._quiet.last))
         elif self._exporter.rejected > 0:
             self._lose(min(requests, self._exporter.rejected), "rejected")
-            self._log(_REJECTED, self._exporter.rejected, Outside(self._exporter.said))
+            self._log(_REJECTED, self._exporter.rejected, Outside(self._exporter.reason))
         elif self._failing:
             log.info("the collector takes spans again")
         self._failing = not taken

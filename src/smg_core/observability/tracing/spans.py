@@ -98,9 +98,9 @@ def spans_of(
         making.turns(moments, parent, begun)
     for each in request.stored:
         call = each.call
-        told: Attributes = {"smg.store.method": call.method, **_outcome(call.outcome)}
+        attributes: Attributes = {"smg.store.method": call.method, **_outcome(call.outcome)}
         error = "" if call.outcome in _NO_FAULT else call.outcome
-        making.span(f"store {call.method}", root, each.at - call.seconds, each.at, told, error=error)
+        making.span(f"store {call.method}", root, each.at - call.seconds, each.at, attributes, error=error)
     if making.dropped:
         root.attributes = {**root.attributes, "smg.spans.dropped": making.dropped}
     return making.spans
@@ -280,12 +280,12 @@ class _Making:
                 of = {"smg.worker": moment.worker, "smg.to": moment.to, "smg.outcome": moment.outcome}
                 self._event(span, "hedge", now, {"smg.delay": moment.delay, **of})
             case FormatViolation():
-                told: Attributes = {
+                attributes: Attributes = {
                     "smg.choice": moment.index,
                     "smg.mended": moment.mended,
                     "smg.worker": moment.worker,
                 }
-                self._event(span, "format_violation", now, told)
+                self._event(span, "format_violation", now, attributes)
             case ReasoningLeftOut():
                 self._event(span, "reasoning_left_out", moment.at, {"smg.reasons": moment.reasons})
 
@@ -321,9 +321,9 @@ class _Making:
         self.span(name, parent, called.at - called.seconds, called.at, attributes, error=error)
 
     def _guardrail(self, asked: GuardrailAsked, parent: TraceSpan) -> None:
-        told: Attributes = {"smg.guardrail.place": asked.place, "smg.guardrail.outcome": asked.outcome}
+        attributes: Attributes = {"smg.guardrail.place": asked.place, "smg.guardrail.outcome": asked.outcome}
         name, error = f"guardrail {asked.guardrail}", asked.outcome if asked.outcome == "failed" else ""
-        self.span(name, parent, asked.at - asked.seconds, asked.at, told, error=error)
+        self.span(name, parent, asked.at - asked.seconds, asked.at, attributes, error=error)
 
     def _event(self, span: TraceSpan, name: str, at: float, attributes: Attributes) -> None:
         span.events = (*span.events, SpanEvent(name, self.ns(at), attributes))
@@ -418,8 +418,8 @@ def _of_request(done: RequestFinished, request: TracedRequest, operation: str) -
             }
         )
     if content is not None:
-        told = {"gen_ai.input.messages": content.inputs, "gen_ai.output.messages": content.outputs}
-        known |= _present(told)
+        attributes = {"gen_ai.input.messages": content.inputs, "gen_ai.output.messages": content.outputs}
+        known |= _present(attributes)
     return known
 
 
@@ -463,10 +463,10 @@ def _of_call(ended: AttemptEnded, operation: str) -> Attributes:
 
 
 def _of_migration(moved: Migrating) -> Attributes:
-    told: dict[str, Attribute] = {"smg.worker.next": moved.to, "smg.tokens": moved.tokens, **_failure(moved)}
+    attributes: dict[str, Attribute] = {"smg.worker.next": moved.to, "smg.tokens": moved.tokens, **_failure(moved)}
     if moved.inexact:
-        told["smg.inexact"] = moved.inexact
-    return told
+        attributes["smg.inexact"] = moved.inexact
+    return attributes
 
 
 def _failure(moment: Retrying | Migrating) -> Attributes:

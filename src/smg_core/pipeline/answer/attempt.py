@@ -217,7 +217,7 @@ class Attempt(Generic[Pushed]):
         if self._usage is None:
             usage = self.reader.usage()
             if self._shares is not None:
-                usage = self._shares.told(usage)
+                usage = self._shares.with_shares(usage)
             if self.state == "running":
                 return usage
             self._usage = usage

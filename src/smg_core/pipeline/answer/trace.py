@@ -63,10 +63,10 @@ def _nothing() -> Outgoing:
 
 
 class Awaited(Protocol):
-    """A call of a worker whose times were predicted; `told` is what its client is told of that, "" for nothing."""
+    """A call of a worker whose times were predicted; `objective_words` is what its client is told of that, "" for nothing."""
 
     @property
-    def told(self) -> str: ...
+    def objective_words(self) -> str: ...
 
     def note(self, moment: Moment) -> None:
         """Learn from a moment of the request."""

@@ -123,8 +123,8 @@ class _Choice:
 
     def end_text(self) -> None:
         """The open text is complete."""
-        if said := "".join(self.text[self.text_ended :]):
-            self.blocks.append(Text(said))
+        if text := "".join(self.text[self.text_ended :]):
+            self.blocks.append(Text(text))
         self.text_ended = len(self.text)
 
     def end_reasoning(self, event: ReasoningEnd) -> None:

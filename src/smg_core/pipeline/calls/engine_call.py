@@ -14,7 +14,7 @@ from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine, 
 from smg_core.engines.calls import AnswerCall
 from smg_core.engines.token_ids.fan_out import FanOut, requests_of
 from smg_core.errors import InternalError, SmgError
-from smg_core.hooks import FirstToken, ToldOtherwise
+from smg_core.hooks import ConceptsLost, FirstToken
 from smg_core.pipeline.answer.attempt import Attempt, EventReceiver
 from smg_core.pipeline.answer.citing import Citing
 from smg_core.pipeline.answer.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
@@ -69,7 +69,7 @@ class EngineCall:
         # The gateway keeps the budget: the engine does not end the turn when it is used up.
         within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
         # Of a stop string that began at another engine it does not see the beginning.
-        told_stops = step.chosen.worker.facts.stop_strings and not within_budget and step.continues is None
+        engine_stops = step.chosen.worker.facts.stop_strings and not within_budget and step.continues is None
         self.citing: Citing | None = None
         straight = step.ends and step.shown and not (step.hosted or step.prompted.request.sources)
         straight = straight and self.transcript is None and run.trace.content is None
@@ -87,7 +87,9 @@ class EngineCall:
                 run.trace.report(FirstToken(step.prompted.request.id, name, at - run.trace.started, at))
 
         shares = step.prompted.shares(hosted=bool(step.hosted) and run.tool_turns > 0)
-        self.attempt: Attempt[Any] = Attempt(reader, receiver, on_first=on_first, tells_stops=told_stops, shares=shares)
+        self.attempt: Attempt[Any] = Attempt(
+            reader, receiver, on_first=on_first, tells_stops=engine_stops, shares=shares
+        )
 
     def _receiver(self, step: Stream, run: Run) -> EventReceiver:
         """What the attempt's events go through on their way to the answer."""
@@ -158,8 +160,8 @@ class EngineCall:
             )
             if losses := getattr(call, "losses", None):  # of providers alone
                 self._trace.losses = {**self._trace.losses, **losses}
-                told = ToldOtherwise(fit.request.id, self.step.chosen.worker.name, tuple(losses))
-                self._trace.report(told)
+                record = ConceptsLost(fit.request.id, self.step.chosen.worker.name, tuple(losses))
+                self._trace.report(record)
             return call
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:

@@ -78,9 +78,9 @@ class Hedging:
     def _second(self, step: Hedge, run: Run, hedges: ModelHedges, delay: float) -> "_Second | None":
         """The second call, begun; None where there is no worker to spare for it, or the budget is used up."""
         prompted, stream, trace = step.stream.prompted, step.stream, AsideTrace(run.trace)
-        told = Hedged(prompted.request.id, prompted.model.name, stream.chosen.worker.name, "", delay, "no_budget")
+        record = Hedged(prompted.request.id, prompted.model.name, stream.chosen.worker.name, "", delay, "no_budget")
         if not hedges.take():
-            run.trace.report(told)
+            run.trace.report(record)
             return None
         exclude, number = step.exclude | step.placement.names, stream.attempt + 1
         asked = Select(prompted, exclude, number, spare=True, suspects=stream.after.suspects)
@@ -88,7 +88,7 @@ class Hedging:
             placement = self._selecting.choose(asked, trace)
         except SmgError:
             hedges.give_back()
-            run.trace.report(replace(told, outcome="no_worker"))
+            run.trace.report(replace(record, outcome="no_worker"))
             return None
         again = replace(
             stream,
@@ -100,7 +100,7 @@ class Hedging:
         own = Run(AsideAnswer(run.answer.earlier_calls), trace, run.timeouts, calls=run.calls)
         run.calls += 1
         return _Second(
-            again, placement, own, replace(told, to=placement.last.worker.name), self._streaming, self._faults
+            again, placement, own, replace(record, to=placement.last.worker.name), self._streaming, self._faults
         )
 
 
@@ -108,9 +108,9 @@ class _Second:
     """The second call, under way."""
 
     def __init__(
-        self, stream: Stream, placement: Placement, run: Run, told: Hedged, streaming: Streaming, faults: FaultLog
+        self, stream: Stream, placement: Placement, run: Run, record: Hedged, streaming: Streaming, faults: FaultLog
     ) -> None:
-        self.stream, self.placement, self.run, self.told = stream, placement, run, told
+        self.stream, self.placement, self.run, self.record = stream, placement, run, record
         self._faults = faults
         self.call = asyncio.ensure_future(streaming(stream, run))
 
@@ -127,8 +127,8 @@ class _Second:
         turn = self.call.result()
         return turn if turn.error is None else None
 
-    def told_as(self, outcome: str) -> Hedged:
-        return replace(self.told, outcome=outcome)
+    def with_outcome(self, outcome: str) -> Hedged:
+        return replace(self.record, outcome=outcome)
 
 
 async def _decided(first: "asyncio.Future[Turn]", second: "asyncio.Future[Turn]") -> None:
@@ -155,11 +155,11 @@ async def _outcome(step: Hedge, run: Run, first: "asyncio.Future[Turn]", second:
     if first.done() and (first.result().error is None or not second.call.done()):
         aside.given_up = "outrun"
         await _end([second.call])
-        run.trace.report(second.told_as("failed" if failed and second.turn is None else "lost"))
+        run.trace.report(second.with_outcome("failed" if failed and second.turn is None else "lost"))
         return Raced(first.result(), step.stream, step.placement, names)
     turn = second.turn
     if turn is None:
-        run.trace.report(second.told_as("both_failed"))
+        run.trace.report(second.with_outcome("both_failed"))
         return Raced(first.result(), step.stream, step.placement, names)
     run.given_up, run.trace.outrun = "outrun", True
     try:
@@ -167,7 +167,7 @@ async def _outcome(step: Hedge, run: Run, first: "asyncio.Future[Turn]", second:
     finally:
         run.given_up, run.trace.outrun = "abandoned", False
     _use(aside, run)
-    run.trace.report(second.told_as("won"))
+    run.trace.report(second.with_outcome("won"))
     return Raced(turn, second.stream, second.placement, step.placement.names)
 
 

@@ -121,8 +121,8 @@ def _content(source: MediaSource) -> str:
         return _hash(named.encode("utf-8", "surrogatepass"))
     step = len(named) // _SAMPLES
     samples = [named[at : at + _SAMPLE] for at in range(0, len(named), step)]
-    told = "".join((str(len(named)), named[:_ENDS], *samples, named[-_ENDS:]))
-    return _hash(told.encode("utf-8", "surrogatepass"))
+    sample = "".join((str(len(named)), named[:_ENDS], *samples, named[-_ENDS:]))
+    return _hash(sample.encode("utf-8", "surrogatepass"))
 
 
 def _hash(data: bytes) -> str:

@@ -91,8 +91,8 @@ class Selecting:
         def fits(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
             return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
 
-        told = await ready(prompted, step.exclude, fits)
-        return replace(step, told=f"{step.told}; {told}" if step.told and told else step.told or told)
+        ready_words = await ready(prompted, step.exclude, fits)
+        return replace(step, note=f"{step.note}; {ready_words}" if step.note and ready_words else step.note or ready_words)
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
@@ -393,7 +393,7 @@ class Selecting:
         rank, probe = (pick.rank if worker.spec.rank is None else worker.spec.rank), None
         if self._registry.breakers.tripped or ranks_tripped:
             rank, probe = self._rank_asked(worker, pick, now)
-        how_placed = "; ".join(filter(None, (how_placed, step.told))) if step.told else how_placed
+        how_placed = "; ".join(filter(None, (how_placed, step.note))) if step.note else how_placed
         if self.adapters is not None and prompted.model.adapter:
             self.adapters.used(worker, prompted.model)
         self._decisions.note(seen, context, pick, choice.policy, step.attempt, self._clock.time(), how_placed)

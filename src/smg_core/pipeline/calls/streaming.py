@@ -178,20 +178,20 @@ class Streaming:
     def _report(self, call: EngineCall, attempt: AnyAttempt, run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
-        detail = said = ""
+        detail = outside_text = ""
         outcome: str = "ok" if attempt.state == "complete" else run.given_up
         # that of the prefill worker is told already
         error = attempt.error if call.pairing is None or call.failed in (None, worker.name) else None
         if error is not None:
-            outcome, detail, said = type(error).__name__, error.detail or error.message, error.said
-        told = None if error is None or run.timeouts.impatient(error) else error
-        answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(told)
+            outcome, detail, outside_text = type(error).__name__, error.detail or error.message, error.outside_text
+        fault = None if error is None or run.timeouts.impatient(error) else error
+        answered = attempt.state == "complete" or attempt.pushes > 0 or says_something(fault)
         if isinstance(attempt.error, InternalError):  # a fault on this side: neither for nor against the worker
             answered = False
         doubtful = step.prefill is not None and call.handed_nothing  # whose fault it was is not known yet
-        self._on_outcome(step.chosen, told, seconds, answered and outcome != "outrun" and not doubtful)
-        if doubtful and step.prefill is not None and told is not None:
-            self._on_handover(step.prefill, step.chosen, told, call.began)
+        self._on_outcome(step.chosen, fault, seconds, answered and outcome != "outrun" and not doubtful)
+        if doubtful and step.prefill is not None and fault is not None:
+            self._on_handover(step.prefill, step.chosen, fault, call.began)
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:
@@ -210,7 +210,7 @@ class Streaming:
                 seconds=seconds,
                 at=now,
                 detail=detail,
-                said=said,
+                outside_text=outside_text,
                 client_id=run.trace.client_id,
                 trace_id=run.trace.trace_id,
                 role=step.chosen.role,

@@ -76,9 +76,9 @@ def hold(
     calls = bool(request.tools) and request.tool_choice.mode != "none"
     if not calls and isinstance(asked, TextFormat):  # nothing is held, as in most requests
         return HeldOutput(None, family.name)
-    told = thought.open and facts.holds_from == "as_told"
+    after_reasoning = thought.open and facts.holds_from == "as_told"
     before = _before(thought, facts)
-    free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none")
+    free = isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.strength == "none")
     if eased:
         request = _with_free_arguments(request)
     if calls and (free or request.tool_choice.mode == "required"):
@@ -89,7 +89,7 @@ def hold(
         held = _format_held(request, family, before, facts, calls=calls and bool(family.calls), checked=checked)
     if eased:
         held = replace(held, strict=held.strict & _asked_to_be_strict(request))
-    return replace(held, after_reasoning=True) if told and held.constraint is not None else held
+    return replace(held, after_reasoning=True) if after_reasoning and held.constraint is not None else held
 
 
 def _before(thought: Thought, facts: EngineFacts) -> Thought:
@@ -182,19 +182,19 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     choice = request.tool_choice
     tools = [tool for tool in offered(request) if not isinstance(tool, HostedTool)]
     forced = choice.mode == "required"
-    told = [described(_with_usable_schema(tool) if forced else tool) for tool in tools]
-    binding, strict = forced or any(map(_is_strict, told)), frozenset[str]()
+    descriptions = [described(_with_usable_schema(tool) if forced else tool) for tool in tools]
+    binding, strict = forced or any(map(_is_strict, descriptions)), frozenset[str]()
     if not forced and has_trait(request, WISHES_STRICT):
         wished = [described(tool, strict=_may_be_strict(tool, held)) for tool in tools]
-        made = _made(held, wished, choice) if wished != told else None
+        made = _made(held, wished, choice) if wished != descriptions else None
         strict = frozenset(tool.name for tool, each in zip(tools, wished, strict=True) if _is_strict(each))
     else:
         made = None
     if made is None:
-        made = _held_as_told(held, told, choice)
+        made = _held_for_tools(held, descriptions, choice)
         strict = frozenset(
             tool.name
-            for tool, each in zip(tools, told, strict=True)
+            for tool, each in zip(tools, descriptions, strict=True)
             if _is_strict(each) or (forced and isinstance(tool, FunctionTool) and each == described(tool))
         )
     if made is not None:
@@ -203,12 +203,12 @@ def _with_tools(request: GenerationRequest, held: _Hold) -> tuple[FamilyConstrai
     return made, not binding, strict if made is not None else frozenset()
 
 
-def _held_as_told(held: _Hold, told: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
+def _held_for_tools(held: _Hold, tools: Sequence[JsonObject], choice: ToolChoice) -> FamilyConstraint | None:
     try:
-        return held(told, choice)
+        return held(tools, choice)
     except ConstraintUnsupported:
-        free = [without_format(tool) for tool in told]
-        if free == told:
+        free = [without_format(tool) for tool in tools]
+        if free == tools:
             raise
         return held(free, choice)
 

@@ -28,7 +28,7 @@ def eased(prompted: Prompted, turn: Turn, facts: EngineFacts) -> Prompted | None
     if not wished and not _may_be_eased(request, facts):
         return None
     if wished and isinstance(request.response_format, SchemaFormat):
-        request = replace(request, response_format=replace(request.response_format, strict=False, told="none"))
+        request = replace(request, response_format=replace(request.response_format, strict=False, strength="none"))
     check = None if wished else prompted.check
     return replace(prompted, request=request, check=check, eased=True, fits=[])
 
@@ -36,7 +36,7 @@ def eased(prompted: Prompted, turn: Turn, facts: EngineFacts) -> Prompted | None
 def eased_for_chat(request: GenerationRequest) -> GenerationRequest:
     """The request as a server that speaks chat is asked it then: its tools' schemas stand in their descriptions."""
     asked = request.response_format
-    free = isinstance(asked, SchemaFormat) and asked.told == "none"
+    free = isinstance(asked, SchemaFormat) and asked.strength == "none"
     forced = request.tool_choice.mode == "required"
     return replace(
         request,
@@ -46,15 +46,19 @@ def eased_for_chat(request: GenerationRequest) -> GenerationRequest:
 
 
 def _wished(asked: ResponseFormat) -> bool:
-    return isinstance(asked, SchemaFormat) and asked.told != "none" and not (asked.strict and asked.told == "bound")
+    return (
+        isinstance(asked, SchemaFormat)
+        and asked.strength != "none"
+        and not (asked.strict and asked.strength == "bound")
+    )
 
 
 def _may_be_eased(request: GenerationRequest, facts: EngineFacts) -> bool:
     """Whether the engine was told the schema of a function that need not be kept: in a call that is demanded, and where the
     gateway wished for it."""
     mode = request.tool_choice.mode
-    told = mode == "required" or (mode == "auto" and facts.takes_ids and has_trait(request, WISHES_STRICT))
-    return told and any(map(_is_free, request.tools))
+    demanded = mode == "required" or (mode == "auto" and facts.takes_ids and has_trait(request, WISHES_STRICT))
+    return demanded and any(map(_is_free, request.tools))
 
 
 def _is_free(tool: Tool) -> bool:
@@ -66,6 +70,6 @@ def _described(tool: Tool) -> Tool:
     if not isinstance(tool, FunctionTool):
         return tool
     schema = msgspec.json.encode(tool.parameters).decode()
-    told = f"Its arguments are an object of this JSON schema: {schema}"
-    description = f"{tool.description}\n{told}" if tool.description else told
+    schema_words = f"Its arguments are an object of this JSON schema: {schema}"
+    description = f"{tool.description}\n{schema_words}" if tool.description else schema_words
     return replace(tool, description=description, parameters={"type": "object"})

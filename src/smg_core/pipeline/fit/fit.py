@@ -186,7 +186,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
         on_violation=prompted.model.on_violation,
         seal=None if seals is None else seals.sealing(request),
         carry=None if seals is None else seals.carrying(request),
-        told_apart=request.origin is None or not request.origin.seals,
+        reads_parts=request.origin is None or not request.origin.seals,
     )
     return FitForChat(request if facts.custom_tools or not _has_custom(request) else as_functions(request), plan)
 

@@ -104,7 +104,7 @@ class Select(Step[Placement], frozen=True):
     room for them, can do. `spare`: what is asked could be left, so it takes no worker that is to be left alone for a while, and
     one that has just begun no more often than its share. `suspects` are pairs of a prefill and a decode worker that have failed
     together: none of them is chosen if there are others, else those of one kind alone, else two that have not failed together.
-    `told`: what was done before a worker could be chosen, for the record of the decision. Raises the refusal when no engine can
+    `note`: what was done before a worker could be chosen, for the record of the decision. Raises the refusal when no engine can
     do it, and NoWorker."""
 
     prompted: Prompted
@@ -114,7 +114,7 @@ class Select(Step[Placement], frozen=True):
     received: int | None = None
     spare: bool = False
     suspects: frozenset[tuple[str, str]] = frozenset()
-    told: str = ""
+    note: str = ""
 
 
 class TriesLeft(Struct, frozen=True):

@@ -54,8 +54,8 @@ class PartedAnswer(Answer):
         else."""
         if self.state in ("over", "refused"):
             return True
-        told = [part.expire(error) for part in self.parts]  # a list, since every part must be called
-        return all(told)
+        expired = [part.expire(error) for part in self.parts]  # a list, since every part must be called
+        return all(expired)
 
     def _total(self) -> Usage:
         return self.usage or NO_USAGE

@@ -61,7 +61,7 @@ def budget_of(
     if not has_trait(request, KEEPS_BUDGET):
         return None
     tells = has_trait(request, TELLS_BUDGET)
-    if tells and _is_told(request, model):
+    if tells and _template_states(request, model):
         return None
     closes = model.parser.thinking.closes if model.parser is not None else ()
     if closes and request.sampling.n > 1:
@@ -97,7 +97,7 @@ def _kept(tokens: int, family: Family, tokenizer: Tokenizer, prompt: str, constr
     return Budget(tokens, marker, tuple(tokenizer.encode(marker)), constraint)
 
 
-def _is_told(request: GenerationRequest, model: ServedModel) -> bool:
+def _template_states(request: GenerationRequest, model: ServedModel) -> bool:
     """Whether the template that wrote the request's prompt told the model its budget."""
     return model.template is not None and model.template.tells_budget(tools=bool(offered(request)))
 

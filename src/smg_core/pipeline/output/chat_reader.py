@@ -45,7 +45,7 @@ class ChatPlan(Struct, frozen=True, eq=False):
     """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
     passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
     function. `stop` are the client's stop strings; `check`, `on_violation` and `seal` as in `OutputPlan`. `carry` seals what an
-    outside provider wants back of its reasoning; `told_apart`: the API has no seals of its own, so it is told as a block."""
+    outside provider wants back of its reasoning; `reads_parts`: the API has no seals of its own, so it is told as a block."""
 
     choices: int = 1
     stop: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class ChatPlan(Struct, frozen=True, eq=False):
     on_violation: OnViolation = "report"
     seal: Callable[[str], bytes] | None = None
     carry: Callable[[bytes], bytes] | None = None
-    told_apart: bool = False
+    reads_parts: bool = False
 
 
 _CALLS = (ToolCallStart, ToolCallDelta, ToolCallEnd)
@@ -126,7 +126,7 @@ class _Choice:
         """The end of reasoning whose provider wants an original back, which `token` is the seal of."""
         self._thought.clear()
         self._open = None
-        if self._plan.told_apart:
+        if self._plan.reads_parts:
             events += (ReasoningEnd(self._index), OpaqueBlock(self._index, CARRIED, token))
         else:
             events.append(ReasoningEnd(self._index, token, carried=True))
@@ -290,7 +290,7 @@ class ChatReader:
                 elif isinstance(event, Failed):
                     raise event.error
                 elif isinstance(event, Cancelled):
-                    raise EngineGarbled("The engine gave the request up.", detail=event.reason, said=event.reason)
+                    raise EngineGarbled("The engine gave the request up.", detail=event.reason, outside_text=event.reason)
                 elif isinstance(event, Verbatim):  # may speak of choices that have ended
                     events.append(event)
                 elif not isinstance(event, Done):

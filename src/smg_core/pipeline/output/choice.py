@@ -29,7 +29,7 @@ from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.token_spans import Unread, held_back, take_scores, tokens_covering
 from smg_core.pipeline.prompt.conformance import Conformance, Verdict
 from smg_core.tokenizer.stream import StopMatcher
-from smg_core.tokens import MOST_TOKENS_TOLD
+from smg_core.tokens import MOST_TOKENS_REPORTED
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 from smg_parsers.json_text.free_text import FreeTextReader
 
@@ -83,14 +83,14 @@ class ChoiceOutput:
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
-        told_of = plan.logprobs or plan.token_ids
-        looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
+        per_token = plan.logprobs or plan.token_ids
+        looked_at = plan.stop or plan.hidden_ids or per_token or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client unchanged
         # A parser reads the text, and nothing else looks at the tokens.
-        self.parsed = self.parser is not None and not (plan.stop or told_of or plan.check or plan.echo)
+        self.parsed = self.parser is not None and not (plan.stop or per_token or plan.check or plan.echo)
         self.tokens = 0
         # One more than was asked for may come: an end token that the engine does not count.
-        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_TOLD
+        self.most = plan.most_tokens + 1 if plan.most_tokens else MOST_TOKENS_REPORTED
         self.reasoning_tokens = 0
         self.unread: list[Unread] = []  # fed to the parser since its last piece
         self.scores: Sequence[TokenLogprob] = ()  # of the tokens that are fed to the parser next

@@ -24,7 +24,7 @@ from smg_core.pipeline.output.joining import one_by_one
 from smg_core.pipeline.output.kept_ids import KeptIds
 from smg_core.pipeline.output.plan import OutputPlan
 from smg_core.pipeline.output.token_id_lookup import with_all_ids
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["OutputProcessor"]
 
@@ -161,7 +161,7 @@ class OutputProcessor:
                 self._feed_choices(output, events)
         except SmgError as error:
             self.rest = events
-            if _said_here(error):
+            if _is_of_engine(error):
                 raise
             raise ReadingFailed.hiding(error) from error
         return events
@@ -202,8 +202,8 @@ class OutputProcessor:
 
     def _count_prompt(self, output: EngineOutput) -> None:
         if output.cached_tokens:
-            self.cached_tokens = told_count(output.cached_tokens) or self.cached_tokens
-        self.prompt_tokens = told_count(output.prompt_tokens) or self.prompt_tokens
+            self.cached_tokens = reported_count(output.cached_tokens) or self.cached_tokens
+        self.prompt_tokens = reported_count(output.prompt_tokens) or self.prompt_tokens
 
     def _feed_choices(self, output: EngineOutput, events: list[Event]) -> None:
         """Take what is new of one of the engine's choices."""
@@ -265,7 +265,7 @@ class OutputProcessor:
         )
 
 
-def _said_here(error: SmgError) -> bool:
+def _is_of_engine(error: SmgError) -> bool:
     """Whether the error says what it says of the engine: it was raised by the code that looks for that, not by a part that reads
     text (a parser, a detokeniser), which knows nothing of engines."""
     raised = error.__traceback__

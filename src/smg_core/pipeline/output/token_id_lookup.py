@@ -21,10 +21,10 @@ def with_all_ids(output: EngineOutput, tokenizer: Tokenizer) -> EngineOutput:
     """`output` with the ids that are missing before its own, if its text says that some are. Nobody told their logprobs, which
     stand as minus infinity."""
     own = b"".join(map(tokenizer.token_bytes, output.ids))
-    said = output.text.encode("utf-8", "surrogatepass")
-    if len(said) <= len(own) or not said.endswith(own):
+    spelled = output.text.encode("utf-8", "surrogatepass")
+    if len(spelled) <= len(own) or not spelled.endswith(own):
         return output
-    missing = _ids_of(said[: len(said) - len(own)], output, tokenizer)
+    missing = _ids_of(spelled[: len(spelled) - len(own)], output, tokenizer)
     rows = output.logprobs and [*(EngineLogprob(each, -math.inf) for each in missing), *output.logprobs]
     return replace(output, ids=[*missing, *output.ids], logprobs=rows)
 

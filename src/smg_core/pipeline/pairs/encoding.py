@@ -103,7 +103,9 @@ async def _encode(
 
 def _as_ours(failure: BaseException) -> SmgError:
     if isinstance(failure, EngineTimeout):  # another worker may be faster
-        return EngineStalled(failure.message, detail=failure.detail, said=failure.said)
+        return EngineStalled(failure.message, detail=failure.detail, outside_text=failure.outside_text)
     if isinstance(failure, SmgError):
         return failure
-    return InternalError("The gateway failed to have a medium encoded.", detail=repr(failure), said=repr(failure))
+    return InternalError(
+        "The gateway failed to have a medium encoded.", detail=repr(failure), outside_text=repr(failure)
+    )

@@ -87,8 +87,8 @@ class Pairs:
         """The engines of `step`, for `attempt`. `tell` sends an engine an Abort."""
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
-            told = None if run.timeouts.impatient(error) else error
-            self._on_outcome(part, told, seconds, says_something(told) or (error is None and not given_up))
+            fault = None if run.timeouts.impatient(error) else error
+            self._on_outcome(part, fault, seconds, says_something(fault) or (error is None and not given_up))
             traced(part, error, seconds, given_up, span_id)
 
         def traced(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
@@ -107,7 +107,7 @@ class Pairs:
                     seconds=seconds,
                     at=self._clock.monotonic(),
                     detail="" if error is None else error.detail or error.message,
-                    said="" if error is None else error.said,
+                    outside_text="" if error is None else error.outside_text,
                     client_id=run.trace.client_id,
                     trace_id=run.trace.trace_id,
                     role=part.role,

@@ -264,7 +264,7 @@ class Gathering:
             answered = True
         except EngineTimeout as late:
             error = EngineStalled(
-                "The engine did not answer in time.", detail=late.detail or late.message, said=late.said
+                "The engine did not answer in time.", detail=late.detail or late.message, outside_text=late.outside_text
             )
         except Exception as fault:  # noqa: BLE001  # what is none of our errors is a fault of whoever read the answer
             error = ReadingFailed.of(fault)
@@ -275,9 +275,9 @@ class Gathering:
         finally:
             place.leave()
             if call is not None:
-                told = None if self._terms.timeouts.impatient(error) else error
-                counts = answered or (told is not None and not isinstance(told, InternalError))
-                self._pooling.end(call, told, self._pooling.now - began, counts=counts)
+                reportable = None if self._terms.timeouts.impatient(error) else error
+                counts = answered or (reportable is not None and not isinstance(reportable, InternalError))
+                self._pooling.end(call, reportable, self._pooling.now - began, counts=counts)
             if picked.probe is not None:
                 picked.probe.give_back()
             if not answered and not isinstance(error, InvalidRequest):
@@ -403,7 +403,7 @@ class Gathering:
                 seconds=seconds,
                 at=self._pooling.now,
                 detail="" if error is None else error.detail or error.message,
-                said="" if error is None else error.said,
+                outside_text="" if error is None else error.outside_text,
                 client_id=self._trace.client_id,
                 trace_id=self._trace.trace_id,
                 role=self._role,

@@ -32,15 +32,15 @@ so."""
 
 def method_of(model: ServedModel, kinds: Iterable[EngineFacts], settings: PoolingConfig) -> Method:
     """How the pairs of a request for this model are judged by engines of these kinds; "" where none of them can."""
-    said = settings.method(model.name) or settings.method(model.primary)
-    if said:
-        return said  # type: ignore[return-value]  # `PoolingConfig.check` has seen it
+    named = settings.method(model.name) or settings.method(model.primary)
+    if named:
+        return named  # type: ignore[return-value]  # `PoolingConfig.check` has seen it
     known = list(kinds)
     for kind, method in _OF_KIND:
         if any(kind in each.pools for each in known):
             return method
-    named = _NAMED in model.root.lower() or _NAMED in model.name.lower()
-    return "generative" if named and any(gives_next_tokens(each) for each in known) else ""
+    by_name = _NAMED in model.root.lower() or _NAMED in model.name.lower()
+    return "generative" if by_name and any(gives_next_tokens(each) for each in known) else ""
 
 
 _OF_KIND: tuple[tuple[Literal["score", "embed"], Method], ...] = (("score", "cross_encoder"), ("embed", "cosine"))

@@ -63,5 +63,7 @@ class Conformance:
             rest = ended.rest
         fault = self._check(sent + rest) if reason == "stop" else None
         if fault is not None and self._strict:
-            raise FormatViolated(f"The model's output does not conform to the requested format: {fault}", said=fault)
+            raise FormatViolated(
+                f"The model's output does not conform to the requested format: {fault}", outside_text=fault
+            )
         return Verdict(rest, fault)

@@ -107,7 +107,7 @@ def unheld(asked: ResponseFormat, *, checked: bool) -> bool:
 def constraint_of(asked: ResponseFormat, kinds: frozenset[str], *, checked: bool = False) -> Constraint | None:
     """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text, and for what
     may go `unheld`. Raises UnsupportedParameter if the engine does not take the kind that the format needs."""
-    if isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.told == "none"):
+    if isinstance(asked, TextFormat) or (isinstance(asked, SchemaFormat) and asked.strength == "none"):
         return None
     constraint = _constraint(asked)
     if constraint.kind in kinds:
@@ -140,7 +140,7 @@ def answer_form(asked: ResponseFormat) -> JsonObject | None:
     is of the whole output, and for a grammar that cannot be a part of one."""
     match asked:
         case SchemaFormat():
-            return {"type": "json_schema", "json_schema": dict(asked.schema)} if asked.told != "none" else None
+            return {"type": "json_schema", "json_schema": dict(asked.schema)} if asked.strength != "none" else None
         case JsonFormat():
             return {"type": "json_schema", "json_schema": {"type": "object"}}
         case RegexFormat():
@@ -169,16 +169,16 @@ def checked_format(asked: ResponseFormat) -> tuple[ResponseFormat, Callable[[str
     """The format and its `output_check`. A schema that cannot be compiled, such as one with a look-ahead in a pattern or of an
     older draft, is not enforced where it does not bind or was only wished for. Raises InvalidRequest where it binds, and for
     what is a schema of no draft."""
-    if not isinstance(asked, SchemaFormat) or (asked.strict and asked.told == "bound"):
+    if not isinstance(asked, SchemaFormat) or (asked.strict and asked.strength == "bound"):
         return asked, output_check(asked)
     if "$schema" in asked.schema and not holdable(asked.schema) and legal(asked.schema):
-        return replace(asked, strict=False, told="none"), None
+        return replace(asked, strict=False, strength="none"), None
     try:
         return asked, output_check(asked)
     except InvalidRequest:
         if not legal(asked.schema):
             raise
-        return replace(asked, strict=False, told="none"), None
+        return replace(asked, strict=False, strength="none"), None
 
 
 def holdable(schema: Mapping[str, Json]) -> bool:

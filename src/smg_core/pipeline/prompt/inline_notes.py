@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from smg_core.request import GenerationRequest, Message, Part, Text, ToolResult
 
-__all__ = ["told_in_words"]
+__all__ = ["with_inline_notes"]
 
 
-def told_in_words(request: GenerationRequest) -> GenerationRequest:
+def with_inline_notes(request: GenerationRequest) -> GenerationRequest:
     """The request in words that every engine knows; the same object for most."""
     for message in request.messages:
         if message.role == "tool" and any(map(_failed, message.parts)):
@@ -31,11 +31,11 @@ def _failed(part: Part) -> bool:
 def _with_errors(message: Message) -> Message:
     if message.role != "tool" or not any(map(_failed, message.parts)):
         return message
-    parts = [_told(part) if isinstance(part, ToolResult) and _failed(part) else part for part in message.parts]
+    parts = [_with_note(part) if isinstance(part, ToolResult) and _failed(part) else part for part in message.parts]
     return replace(message, parts=tuple(parts))
 
 
-def _told(result: ToolResult) -> ToolResult:
+def _with_note(result: ToolResult) -> ToolResult:
     """The result with the word before its first text; one without text gets it at its end, so that all else stays in place."""
     content = list(result.content)
     for order, part in enumerate(content):

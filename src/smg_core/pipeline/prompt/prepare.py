@@ -19,7 +19,7 @@ from smg_core.origin import REMINDERS, WISHES_STRICT
 from smg_core.pipeline.prompt.custom_tools import check_tools
 from smg_core.pipeline.prompt.formats import checked_format, light, light_schemas
 from smg_core.pipeline.prompt.inline_cost import lighter_than
-from smg_core.pipeline.prompt.inline_notes import told_in_words
+from smg_core.pipeline.prompt.inline_notes import with_inline_notes
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
@@ -99,7 +99,7 @@ def sealed_size(request: GenerationRequest, model: ServedModel) -> int:
 
 def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
     """Open the request's seals. A seal that does not open is left out, or raises SealBroken if the settings say so."""
-    request = told_in_words(request)
+    request = with_inline_notes(request)
     if model.seals is None or not sealed_bytes(request):
         return Unsealed(request)
     return Unsealed(*model.seals.opened(request))

@@ -22,7 +22,7 @@ class PromptShares(Struct, frozen=True):
     hosted: bool = False
     media: Mapping[str, int] | None = {}
 
-    def told(self, usage: Usage) -> Usage:
+    def with_shares(self, usage: Usage) -> Usage:
         """The counts of the turn, with the shares of its prompt."""
         prompt = usage.prompt_tokens
         if self.hosted:

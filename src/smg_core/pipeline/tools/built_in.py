@@ -37,24 +37,24 @@ def built_in_functions(asked: BuiltIn) -> tuple[ServerTool, ...]:
         return (ServerTool(CODE, _OF_CODE, _schema(code={"type": "string", "description": "Python."})),)
     if asked.kind == "image":
         return (ServerTool(IMAGE, _OF_PICTURES[asked.action], _picture_schema(asked)),)
-    told = {"readOnlyHint": True}
+    hints = {"readOnlyHint": True}
     if asked.kind == "web_fetch":
         only = " Only addresses that stand in the conversation can be read." if asked.named else ""
         description = f"Reads a page of the web, and gives its text.{only}"
-        return (ServerTool("web_fetch", description, _schema(url=_URL), told),)
+        return (ServerTool("web_fetch", description, _schema(url=_URL), hints),)
     query: JsonObject = {"type": "string", "description": "What to look for, in words.", "maxLength": _QUERY}
     if asked.kind == "file_search":
         description = "Searches the user's files, and gives the parts of them that fit the query best."
-        return (ServerTool("file_search", description, _schema(query=query), told),)
+        return (ServerTool("file_search", description, _schema(query=query), hints),)
     description = "Searches the web. Gives addresses, titles and what is said of each."
     if asked.place:
         description += f" The user is in {asked.place}."
-    found = [ServerTool("web_search", description, _schema(query=query), told)]
+    found = [ServerTool("web_search", description, _schema(query=query), hints)]
     if asked.opens:
         pattern: JsonObject = {"type": "string", "description": "Give only what stands around these words."}
         opening = _schema(url=_URL, pattern=pattern)
         opening["required"] = ["url"]
-        found.append(ServerTool("web_open_page", "Reads a page that a search has found.", opening, told))
+        found.append(ServerTool("web_open_page", "Reads a page that a search has found.", opening, hints))
     return tuple(found)
 
 

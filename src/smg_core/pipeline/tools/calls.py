@@ -90,7 +90,12 @@ class ToolCalling:
         tasks = [asyncio.ensure_future(self._run(each, step, places, run)) for each in running]
         try:
             return Called(
-                tuple([await self._told(each, task, step, run) for each, task in zip(running, tasks, strict=True)]),
+                tuple(
+                    [
+                        await self._report_progress(each, task, step, run)
+                        for each, task in zip(running, tasks, strict=True)
+                    ]
+                ),
                 self._clock.monotonic() - run.trace.started,
             )
         finally:
@@ -107,7 +112,7 @@ class ToolCalling:
         calls = [replace(call, arguments=text) for call, text in zip(step.calls, left, strict=True)]
         return replace(step, calls=tuple(calls))
 
-    async def _told(
+    async def _report_progress(
         self, running: "_Running", task: "asyncio.Task[ToolAnswer]", step: CallTools, run: Run
     ) -> HostedResult:
         """Tell the client of one call, from its beginning to its result."""
@@ -182,11 +187,11 @@ class _Running:
         self._news: list[JsonObject] = []
         self._left = most
 
-    def progress(self, told: JsonObject) -> None:
+    def progress(self, payload: JsonObject) -> None:
         """The `OnToolProgress` of the call."""
         if self._left:
             self._left -= 1
-            self._news.append(told)
+            self._news.append(payload)
             self.changed.set()
 
     def take(self) -> list[JsonObject]:
@@ -209,29 +214,29 @@ def _failed(message: str, code: "FaultCode | Literal['']" = "") -> ToolAnswer:
 
 
 def _opening(call: HostedCall) -> bytes:
-    told: JsonObject = {"server": call.server.label, "name": call.name, "arguments": call.arguments or "{}"}
+    payload: JsonObject = {"server": call.server.label, "name": call.name, "arguments": call.arguments or "{}"}
     if call.approval is not None:
-        told["approval"] = call.approval
+        payload["approval"] = call.approval
     if call.server.built_in is not None:
-        told["action"] = action_of(call.name, call.arguments)
-    return encode_object(told)
+        payload["action"] = action_of(call.name, call.arguments)
+    return encode_object(payload)
 
 
 def _closing(found: ToolAnswer) -> bytes:
     """The result as the encoders are told it: `text`, `content` as a list of parts, `structured`; of a built-in tool also
     `sources` and `code`."""
-    told: dict[str, Json] = {
+    payload: dict[str, Json] = {
         "text": "\n".join(part.text for part in found.content if isinstance(part, Text)),
         "content": [_described(part) for part in found.content],
     }
     if found.structured is not None:
-        told["structured"] = found.structured
+        payload["structured"] = found.structured
     if found.sources:
-        told["sources"] = msgspec.to_builtins(found.sources, str_keys=True)
-        told["cites"] = found.cites
+        payload["sources"] = msgspec.to_builtins(found.sources, str_keys=True)
+        payload["cites"] = found.cites
     if found.code:
-        told["code"] = found.code
-    return encode_object(told)
+        payload["code"] = found.code
+    return encode_object(payload)
 
 
 def _described(part: Part) -> JsonObject:

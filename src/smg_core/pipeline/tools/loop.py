@@ -152,8 +152,8 @@ def looped(
     servers = servers_of(request, terms)
     listed = yield from ask(ListTools(servers, request.caller, request.headers))
     offers, current = with_offers(request, listed, terms)
-    if told := [event for each in listed if each.server.label not in known for event in listing(each)]:
-        yield from ask(Tell(tuple(told)))
+    if listings := [event for each in listed if each.server.label not in known for event in listing(each)]:
+        yield from ask(Tell(tuple(listings)))
     spent = _Spent()
     if approved or refused:
         calls = [_approved_call(call, offers, current) for call in approved]
@@ -293,23 +293,23 @@ def _following(
         if left <= 0:
             return None
         sampling = replace(sampling, max_tokens=left, min_tokens=None)
-    said = list(output.parts) or _said(output)
+    parts = list(output.parts) or _turn_parts(output)
     returned, sources = _returned(results, current.sources)
     choice = current.tool_choice
     if choice.mode == "required":
         choice = replace(choice, mode="auto", names=())
-    messages = (*current.messages, Message("assistant", tuple(said)), *returned)
+    messages = (*current.messages, Message("assistant", tuple(parts)), *returned)
     return replace(current, messages=messages, tool_choice=choice, sampling=sampling, sources=sources)
 
 
-def _said(output: TurnOutput) -> list[Part]:
+def _turn_parts(output: TurnOutput) -> list[Part]:
     """What the model has said, as the parts of a turn."""
-    said: list[Part] = []
+    parts: list[Part] = []
     if output.reasoning:
-        said.append(Reasoning(output.reasoning))
+        parts.append(Reasoning(output.reasoning))
     if output.text:
-        said.append(Text(output.text))
-    return [*said, *(ToolCall(call.id, call.name, call.arguments or "{}") for call in output.calls)]
+        parts.append(Text(output.text))
+    return [*parts, *(ToolCall(call.id, call.name, call.arguments or "{}") for call in output.calls)]
 
 
 def _returned(

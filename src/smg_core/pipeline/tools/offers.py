@@ -230,11 +230,11 @@ def listing(listed: ListedServer) -> tuple[Event, ...]:
     ]
     label = listed.server.label
     start = HostedStart(0, label, "mcp_list_tools", encode_object({"server": label}))
-    told: JsonObject = {"tools": tools}
+    payload: JsonObject = {"tools": tools}
     for name, faults in (("left_out", listed.left_out), ("unconstrained", listed.unconstrained)):
         if faults:
-            told[name] = [{"name": tool, "reason": reason} for tool, reason in faults.items()]
-    return start, HostedEnd(0, encode_object(told))
+            payload[name] = [{"name": tool, "reason": reason} for tool, reason in faults.items()]
+    return start, HostedEnd(0, encode_object(payload))
 
 
 def checked_calls(calls: Sequence[HostedCall], messages: Sequence[Message], used: dict[str, int]) -> list[HostedCall]:

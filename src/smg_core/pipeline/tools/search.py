@@ -36,11 +36,11 @@ def search_tool(label: str, count: int) -> ServerTool:
         TOOL_SEARCH_SCHEMA,
     )
 
-    told = (
+    description = (
         f"Finds tools of '{label}', which has {count} that are not listed here. Call it with what a tool should do, in a few "
         "words; the tools that it finds can be called afterwards."
     )
-    return ServerTool(TOOL_SEARCH, told, TOOL_SEARCH_SCHEMA, {"readOnlyHint": True})
+    return ServerTool(TOOL_SEARCH, description, TOOL_SEARCH_SCHEMA, {"readOnlyHint": True})
 
 
 def search_of(arguments: JsonObject) -> tuple[str, int] | str:

@@ -287,7 +287,7 @@ def test_a_json_schema_is_a_constraint_and_strict_unless_the_client_says_otherwi
         form = {"type": "json_schema", "json_schema": {"name": "step", "schema": {"type": "object"}, **more}}
         return decode(response_format=form).generation.response_format
 
-    assert asked() == SchemaFormat({"type": "object"}, "step", None, True, told="wished")
+    assert asked() == SchemaFormat({"type": "object"}, "step", None, True, strength="wished")
     assert asked(strict=True, description="d") == SchemaFormat({"type": "object"}, "step", "d", True)
     assert asked(strict=False).strict is False
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_core.engines.vendors.refusals import SaidRefusal, error_of, span_seconds, waited
+from smg_core.engines.vendors.refusals import ProviderRefusal, error_of, span_seconds, waited
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_a_span_of_time_is_read_in_every_unit(text: str, seconds: float | None) 
 
 
 def test_a_sentence_may_say_when_to_come_back() -> None:
-    said = SaidRefusal(429, "Rate limit reached for gpt in org-x. Please try again in 6m0.5s. Visit us.")
+    said = ProviderRefusal(429, "Rate limit reached for gpt in org-x. Please try again in 6m0.5s. Visit us.")
 
     assert error_of(said).retry_after == 360.5
-    assert error_of(SaidRefusal(429, "Please try again in a while")).retry_after is None
-    assert error_of(SaidRefusal(429, "Please try again in 9s", wait=2.0)).retry_after == 2.0
+    assert error_of(ProviderRefusal(429, "Please try again in a while")).retry_after is None
+    assert error_of(ProviderRefusal(429, "Please try again in 9s", wait=2.0)).retry_after == 2.0

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import UnsupportedParameter
 from smg_core.pipeline.prompt.context_edits import CLEARED, check_countable, edited_context
-from smg_core.pipeline.prompt.inline_notes import told_in_words
+from smg_core.pipeline.prompt.inline_notes import with_inline_notes
 from smg_core.request import (
     ClearReasoning,
     ClearToolUses,
@@ -95,7 +95,7 @@ def test_an_error_is_said_before_the_first_text_and_a_picture_keeps_its_place() 
         ToolResult("d", (Text("no"),), True, value={"error": "no"}),
     )
     asked = replace(history(0), messages=(Message("tool", failed),))
-    (turn,) = told_in_words(asked).messages
+    (turn,) = with_inline_notes(asked).messages
     told = [part.content for part in turn.parts if isinstance(part, ToolResult)]
     assert told == [(picture, Text("Error: no")), (Text("Error"),), (Text("yes"),), (Text("no"),)]
 
@@ -103,5 +103,5 @@ def test_an_error_is_said_before_the_first_text_and_a_picture_keeps_its_place() 
 @pytest.mark.parametrize(("uses", "enabled"), [(0, False), (1, True)])
 def test_thinking_between_tools_follows_results_alone(uses: int, enabled: bool) -> None:
     asked = replace(history(uses), reasoning=ReasoningSettings(between_tools=True))
-    assert told_in_words(asked).reasoning == ReasoningSettings(enabled=enabled)
-    assert told_in_words(history(uses)).reasoning == ReasoningSettings()
+    assert with_inline_notes(asked).reasoning == ReasoningSettings(enabled=enabled)
+    assert with_inline_notes(history(uses)).reasoning == ReasoningSettings()

@@ -146,32 +146,32 @@ def read_by_model(items: Iterable[Item]) -> tuple[list[bytes], list[str]]:
     put one in front of the other. An output comes before what the user has said meanwhile: models know no other order."""
     items = list(items)
     outputs = _outputs_of_calls(items)
-    said: list[bytes] = []
+    items_read: list[bytes] = []
     ids: list[str] = []
     awaited: list[int] = []  # the places of outputs whose calls were told, in order
 
     def tell(item: Item, text: bytes = b"") -> None:
-        for each in (item.hidden, text or item.said):
+        for each in (item.hidden, text or item.for_model):
             if each:
-                said.append(each)
+                items_read.append(each)
                 ids.append(item.id)
 
     for place, item in enumerate(items):
         if item.kind == "function_call":
             output = outputs.get(place)
-            tell(item, b"" if output is not None else item.said[:-1] + b',"status":"incomplete"}')
+            tell(item, b"" if output is not None else item.for_model[:-1] + b',"status":"incomplete"}')
             awaited += [] if output is None else [output]
         elif item.kind == "function_call_output":
             if place in awaited:
                 awaited.remove(place)
                 tell(item)
         else:
-            if item.said.startswith(_OF_USER):
+            if item.for_model.startswith(_OF_USER):
                 for output in sorted(awaited):
                     tell(items[output])
                 awaited.clear()
             tell(item)
-    return said, ids
+    return items_read, ids
 
 
 _OF_USER = b'{"type":"message","role":"user"'

@@ -122,11 +122,11 @@ def shown_settings(settings: JsonObject) -> JsonObject:
     tools = settings.get("tools")
     if not isinstance(tools, list):
         return settings
-    told: list[Json] = [
+    shown_tools: list[Json] = [
         {name: value for name, value in tool.items() if name not in HIDDEN} if isinstance(tool, dict) else tool
         for tool in tools
     ]
-    return {**settings, "tools": told}
+    return {**settings, "tools": shown_tools}
 
 
 # --------------------------------------------------------------------------------------------------------------- a change
@@ -161,12 +161,12 @@ def checked_patch(patch: JsonObject, now: JsonObject, abilities: Abilities, at: 
     if kind == "transcription":
         read: Struct = explained(patch, TranscriptionPatch, at, SUPPORTED_VALUES)
     else:
-        told = explained(patch, SessionPatch, at, SUPPORTED_VALUES)
-        if told.model is not UNSET and told.model != now["model"]:
+        parsed = explained(patch, SessionPatch, at, SUPPORTED_VALUES)
+        if parsed.model is not UNSET and parsed.model != now["model"]:
             raise _wrong(f"{at}.model", "The model of a session does not change.")
-        if isinstance(told.truncation, Struct) and told.truncation.token_limits:
+        if isinstance(parsed.truncation, Struct) and parsed.truncation.token_limits:
             raise _unsupported(f"{at}.truncation.token_limits")
-        read = told
+        read = parsed
     plain = _plain(read)
     _check_shared(plain, now, abilities, at)
     return plain

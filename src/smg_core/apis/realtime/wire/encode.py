@@ -65,7 +65,7 @@ class Voiced:
     """One response as its session has begun it: the object that was told, the maker of ids, whether it is in the conversation,
     and whether what it says is spoken, so that its text is the transcript of sound."""
 
-    told: JsonObject
+    response: JsonObject
     names: Callable[[str], str]
     in_conversation: bool = True
     spoken: bool = False
@@ -95,7 +95,7 @@ def error_object(error: SmgError) -> JsonObject:
 
 
 def ended_response(
-    told: JsonObject,
+    response: JsonObject,
     status: Status,
     output: Sequence[JsonObject],
     *,
@@ -110,7 +110,7 @@ def ended_response(
     if error is not None:
         details["error"] = error
     return {
-        **told,
+        **response,
         "status": status,
         "status_details": details,
         "output": list(output),
@@ -126,7 +126,7 @@ class RealtimeEncoder:
 
     def __init__(self, voiced: Voiced) -> None:
         self._voiced = voiced
-        self._id = voiced.told["id"]
+        self._id = voiced.response["id"]
         self._state: StreamState = "response"
         self._lines: list[bytes] = []
         self.output: list[JsonObject] = []
@@ -340,11 +340,11 @@ class RealtimeEncoder:
         if item is None:
             return
         if item["type"] == "mcp_call":
-            told = closed_item(item, event)
-            told.pop("status", None)
+            closed = closed_item(item, event)
+            closed.pop("status", None)
             if event.failed:
-                told["error"] = {"type": "tool_execution_error", "message": _words(told.get("error"))}
-            item.update(told)
+                closed["error"] = {"type": "tool_execution_error", "message": _words(closed.get("error"))}
+            item.update(closed)
             self._event("response.mcp_call.failed" if event.failed else "response.mcp_call.completed", **self._place())
         self._item, self._pending = None, item
 
@@ -386,8 +386,10 @@ class RealtimeEncoder:
 
     def _end(self, status: Status, *, reason: str | None = None, error: SmgError | None = None) -> None:
         self._close(complete=status == "completed")
-        told = None if error is None else error_object(error)
-        response = ended_response(self._voiced.told, status, self.output, reason=reason, error=told, usage=self._usage)
+        error_body = None if error is None else error_object(error)
+        response = ended_response(
+            self._voiced.response, status, self.output, reason=reason, error=error_body, usage=self._usage
+        )
         self._state = following(self._state, "response.done")
         self._lines.append(written("response.done", self._voiced.names("event_"), response=response) + b"\n")
         self.ended = True

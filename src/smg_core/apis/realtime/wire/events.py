@@ -127,5 +127,5 @@ def written(kind: str, id: str, **fields: object) -> bytes:
 
 def error_frame(error: SmgError, id: str, about: str | None) -> bytes:
     """The event of an error; `about` is the id of the client's event that it is about."""
-    told = msgspec.json.decode(responses_error(error))["error"]
-    return written("error", id, error={**told, "event_id": about})
+    error_body = msgspec.json.decode(responses_error(error))["error"]
+    return written("error", id, error={**error_body, "event_id": about})

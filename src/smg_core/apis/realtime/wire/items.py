@@ -31,7 +31,7 @@ _MOST_OF_PHONE = 4 * 1024 * 1024
 """Bytes of a telephone's sound in an item: eight minutes, which become six times as many bytes."""
 _Id = Annotated[str, Meta(min_length=1)]
 _Status = Literal["completed", "incomplete", "in_progress"]
-_SAID: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
+_CONTENT_KINDS: Mapping[str, str] = {"system": "input_text", "user": "input_text", "assistant": "output_text"}
 
 
 class _Item(Struct, forbid_unknown_fields=True, gc=False):
@@ -123,14 +123,14 @@ _PARTS: Mapping[str, Mapping[str, type[Struct]]] = {
 
 @attrs.frozen(eq=False)
 class Item:
-    """One item. `shown` is it as JSON, `said` the item of a Responses request that it is for the model (b"" for nothing),
+    """One item. `shown` is it as JSON, `for_model` the item of a Responses request that it is for the model (b"" for nothing),
     `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that it
     asks or answers."""
 
     id: str
     kind: str
     shown: bytes
-    said: bytes = b""
+    for_model: bytes = b""
     hidden: bytes = b""
     call_id: str = ""
     asks: str = ""
@@ -138,12 +138,12 @@ class Item:
     @property
     def size(self) -> int:
         """About the bytes that it takes."""
-        return len(self.shown) + len(self.said) + len(self.hidden)
+        return len(self.shown) + len(self.for_model) + len(self.hidden)
 
     def body(self) -> JsonObject:
         """The item as it is told."""
-        told: JsonObject = msgspec.json.decode(self.shown)
-        return told
+        body: JsonObject = msgspec.json.decode(self.shown)
+        return body
 
 
 def item_given(
@@ -171,17 +171,17 @@ def item_given(
         )
     if read.id is not None and "\x00" in read.id:
         raise InvalidRequest(f"Invalid '{at}.id': it has a NUL.", param=f"{at}.id", code="invalid_value")
-    told = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
+    given = {name: value for name, value in item.items() if value is not None or name in ("output", "error")}
     if isinstance(read, _Message):
-        told["content"] = [
+        given["content"] = [
             _part(part, read.role, f"{at}.content[{place}]", hears=hears, law=law)
             for place, part in enumerate(read.content)
         ]
         if not read.content:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
     if isinstance(read, _FunctionCall) and read.call_id is None:
-        told["call_id"] = make_id("call_")
-    return made_item({**told, "id": read.id or make_id("item_")})
+        given["call_id"] = make_id("call_")
+    return made_item({**given, "id": read.id or make_id("item_")})
 
 
 def _part(part: JsonObject, role: str, at: str, *, hears: bool, law: Law | None) -> JsonObject:
@@ -230,11 +230,11 @@ def _checked_sound(audio: str, at: str, law: Law | None) -> str:
     return audio
 
 
-def made_item(told: JsonObject, hidden: str = "") -> Item:
+def made_item(fields: JsonObject, hidden: str = "") -> Item:
     """The item that is told so, which is known to be one; `hidden` is the reasoning before it."""
-    kind, id = str(told["type"]), str(told["id"])
-    body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **told}
-    said = _said(body, kind)
+    kind, id = str(fields["type"]), str(fields["id"])
+    body: JsonObject = {"id": id, "object": "realtime.item", "status": "completed", **fields}
+    for_model = _for_model(body, kind)
     body = _without_sound(body)
     if kind not in ("message", "function_call", "function_call_output"):
         body.pop("object")
@@ -244,29 +244,29 @@ def made_item(told: JsonObject, hidden: str = "") -> Item:
         id,
         kind,
         encode_object(body),
-        said=said,
+        for_model=for_model,
         hidden=encode_object(thought) if hidden else b"",
-        call_id=str(told.get("call_id") or ""),
-        asks=str(told.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
+        call_id=str(fields.get("call_id") or ""),
+        asks=str(fields.get("approval_request_id") or (id if kind == "mcp_approval_request" else "")),
     )
 
 
-def _said(body: JsonObject, kind: str) -> bytes:
+def _for_model(body: JsonObject, kind: str) -> bytes:
     """What an item says to the model, as an item of a Responses request."""
     if kind == "message":
         role = str(body["role"])
         content = body["content"]
         parts = (
-            [_spoken(part, _SAID[role]) for part in content if isinstance(part, dict)]
+            [_spoken(part, _CONTENT_KINDS[role]) for part in content if isinstance(part, dict)]
             if isinstance(content, list)
             else []
         )
         return encode_object({"type": kind, "role": role, "content": parts}) if parts else b""
     fields = _MODELS_FIELDS[kind]
-    said = {name: body.get(name) for name in fields if name in body}
+    for_model = {name: body.get(name) for name in fields if name in body}
     if kind == "mcp_list_tools":
-        said["tools"] = []
-    return encode_object({"type": kind, **said})
+        for_model["tools"] = []
+    return encode_object({"type": kind, **for_model})
 
 
 _MODELS_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -284,13 +284,13 @@ def _without_sound(body: JsonObject) -> JsonObject:
     content = body.get("content")
     if not isinstance(content, list) or not any(isinstance(part, dict) and "audio" in part for part in content):
         return body
-    told: list[Json] = [
+    parts: list[Json] = [
         {"transcript": None, **{name: value for name, value in part.items() if name != "audio"}}
         if isinstance(part, dict) and "audio" in part
         else part
         for part in content
     ]
-    return {**body, "content": told}
+    return {**body, "content": parts}
 
 
 def _spoken(part: JsonObject, kind: str) -> JsonObject:

@@ -31,20 +31,20 @@ _COPIED: dict[str, tuple[str, ...]] = {
 
 def kept_of(item: Item) -> KeptEntries:
     """The ids and bodies that are kept of an item: its reasoning, and itself; none of one that is not complete yet."""
-    told = item.body()
-    if told.get("status") == "in_progress" or not item.said:
+    body = item.body()
+    if body.get("status") == "in_progress" or not item.for_model:
         return []
-    said: JsonObject = msgspec.json.decode(item.said)
-    content = said.get("content")
+    for_model: JsonObject = msgspec.json.decode(item.for_model)
+    content = for_model.get("content")
     if isinstance(content, list):
         parts = [part for part in content if not (isinstance(part, dict) and part.get("type") == "input_audio")]
         if not parts:
             return []  # sound whose words nobody has written down
-        said["content"] = parts
+        for_model["content"] = parts
     if item.kind == "mcp_list_tools":
-        said["tools"] = told.get("tools", [])
-    status = {"status": told["status"]} if "status" in told else {}
-    kept = [(item.id, encode_body({**said, "id": item.id, **status}))]
+        for_model["tools"] = body.get("tools", [])
+    status = {"status": body["status"]} if "status" in body else {}
+    kept = [(item.id, encode_body({**for_model, "id": item.id, **status}))]
     if item.hidden:
         thought: JsonObject = msgspec.json.decode(item.hidden)
         id = f"{_REASONING}{item.id}"
@@ -64,7 +64,7 @@ def restored(entries: KeptEntries) -> list[tuple[Item, KeptEntries]]:
         if kept.get("type") == "reasoning":
             hidden += _thought(kept)
             continue
-        items.append((made_item({**_told(kept), "id": id}, hidden), before))
+        items.append((made_item({**_session_item(kept), "id": id}, hidden), before))
         hidden, before = "", []
     if items:
         items[-1][1].extend(before)  # reasoning with nothing behind it
@@ -77,20 +77,20 @@ def _thought(kept: JsonObject) -> str:
     return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
-def _told(kept: JsonObject) -> JsonObject:
+def _session_item(kept: JsonObject) -> JsonObject:
     """The item of a session that an item of the store is."""
     kind = kept.get("type", "message")
-    told: JsonObject = {"type": kind}
+    fields: JsonObject = {"type": kind}
     if kept.get("status") in ("completed", "incomplete"):
-        told["status"] = kept["status"]
+        fields["status"] = kept["status"]
     if kind == "message":
         role = "system" if kept.get("role") == "developer" else kept.get("role")
-        return {**told, "role": role, "content": _parts(kept.get("content"), str(role))}
+        return {**fields, "role": role, "content": _parts(kept.get("content"), str(role))}
     if not isinstance(kind, str) or kind not in _COPIED:
         raise _cannot(f"an item of type {brief(repr(kind))}")
     if kind == "function_call_output" and not isinstance(kept.get("output"), str):
         raise _cannot("an output that is no text")
-    return {**told, **{name: kept[name] for name in _COPIED[kind] if name in kept}}
+    return {**fields, **{name: kept[name] for name in _COPIED[kind] if name in kept}}
 
 
 def _parts(content: Json, role: str) -> list[Json]:

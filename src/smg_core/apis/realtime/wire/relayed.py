@@ -25,7 +25,7 @@ __all__ = [
     "failure_of",
     "named_as",
     "read_sent",
-    "read_told",
+    "read_server_event",
     "response_id",
     "usage_of",
     "with_event_id",
@@ -82,7 +82,7 @@ _TEXTS = frozenset(
     }
 )
 _SENT = msgspec.json.Decoder(_SentHead)
-_TOLD = msgspec.json.Decoder(ServerEvent)
+_SERVER_EVENT = msgspec.json.Decoder(ServerEvent)
 
 
 def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent:
@@ -108,12 +108,12 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
     return SentEvent(head.type, encode_object({**whole, "session": {**session, "model": name_there}}), head.event_id)
 
 
-def read_told(data: bytes) -> ServerEvent | None:
+def read_server_event(data: bytes) -> ServerEvent | None:
     """A server's event; None for what is none."""
     try:
         if not data.isascii():
             data.decode()  # all of it: the decoder looks at no text in what it skips, and the client is sent text
-        return _TOLD.decode(data)
+        return _SERVER_EVENT.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -158,13 +158,13 @@ class _Response(Struct):
 
 def usage_of(response: Raw | UnsetType) -> Usage | None:
     """The tokens of a response that is over; None where it does not say."""
-    told = _response(response).usage
-    if told is None:
+    usage = _response(response).usage
+    if usage is None:
         return None
-    details = told.input_token_details or _Cached()
+    details = usage.input_token_details or _Cached()
     return Usage(
-        max(0, told.input_tokens),
-        max(0, told.output_tokens),
+        max(0, usage.input_tokens),
+        max(0, usage.output_tokens),
         max(0, details.cached_tokens),
         image_tokens=max(0, details.image_tokens),
         audio_tokens=max(0, details.audio_tokens),
@@ -177,9 +177,9 @@ def failure_of(response: Raw | UnsetType) -> SmgError | None:
     if found.status != "failed":
         return None
     error = (found.status_details or _Details()).error or _Failure()
-    said = f"{error.code or error.type or ''}: {' '.join(error.message[:300].split())}"
-    kind = WorkerBusy if "rate_limit" in said else EngineFailed
-    return kind("The engine failed while it worked on the request.", detail=f"response failed: {said}", said=said)
+    sentence = f"{error.code or error.type or ''}: {' '.join(error.message[:300].split())}"
+    kind = WorkerBusy if "rate_limit" in sentence else EngineFailed
+    return kind("The engine failed while it worked on the request.", detail=f"response failed: {sentence}", said=sentence)
 
 
 def response_id(response: Raw | UnsetType) -> str:
@@ -211,8 +211,8 @@ class _About(Struct):
 
 def ended_by_loss(created: bytes, status: Literal["failed", "cancelled"], error: JsonObject) -> JsonObject:
     """The response that an event `response.created` told of, which ends without a word of its server."""
-    told = msgspec.json.decode(created).get("response")
-    response: JsonObject = told if isinstance(told, dict) else {}
+    created_response = msgspec.json.decode(created).get("response")
+    response: JsonObject = created_response if isinstance(created_response, dict) else {}
     return {**response, "status": status, "status_details": {"type": status, "error": error}}
 
 

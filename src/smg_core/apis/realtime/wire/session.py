@@ -51,7 +51,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import too_many
 from smg_core.wire.json_text import encode_object
 
-__all__ = ["Begun", "RealtimeSession", "Said", "SessionBounds", "SoundTold", "TakenEvent", "no_sound"]
+__all__ = ["Begun", "RealtimeSession", "SessionBounds", "SoundSent", "TakenEvent", "Utterance", "no_sound"]
 
 
 class _ConversationLine(msgspec.Struct):
@@ -103,11 +103,11 @@ class TakenEvent:
     lines: Sequence[bytes] = ()
     begin: Begun | None = None
     cancel: Sequence[Begun] = ()
-    write_down: "Sequence[Said]" = ()
+    write_down: "Sequence[Utterance]" = ()
 
 
 @attrs.frozen
-class Said:
+class Utterance:
     """What the user has said in an item, and by which model it is written down; `language` and `prompt` are the client's."""
 
     item_id: str
@@ -118,7 +118,7 @@ class Said:
 
 
 @attrs.define
-class SoundTold:
+class SoundSent:
     """How many bytes of sound of an item were told, and of how many characters of its text they are, about."""
 
     BYTES_A_MS: ClassVar[int] = 48
@@ -150,7 +150,7 @@ class RealtimeSession:
         self.settings_size = 0
         self.unwritten: set[str] = set()
         """The items whose words are not written down yet, and that the model cannot read before."""
-        self.sounds: dict[str, SoundTold] = {}
+        self.sounds: dict[str, SoundSent] = {}
         self.active: Begun | None = None
         self.aside: dict[str, Begun] = {}
 
@@ -171,7 +171,7 @@ class RealtimeSession:
             lines.append(self.event("conversation.created", conversation=conversation))
         before: str | None = None
         for item in self.conversation.all():
-            lines += self.told_whole(item, before)
+            lines += self.whole_item_events(item, before)
             before = item.id
         return lines
 
@@ -252,7 +252,7 @@ class RealtimeSession:
         self._check_joins(item)
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item, fields.previous_item_id)
-        return TakenEvent(self.told_whole(item, before))
+        return TakenEvent(self.whole_item_events(item, before))
 
     def _check_joins(self, item: Item) -> None:
         """Raise InvalidRequest for an output without its call, and an answer without its question."""
@@ -275,12 +275,12 @@ class RealtimeSession:
                     f"Approval request '{item.asks[:80]}' has been answered.", param="item.approval_request_id"
                 )
 
-    def told_whole(self, item: Item, before: str | None) -> list[bytes]:
+    def whole_item_events(self, item: Item, before: str | None) -> list[bytes]:
         """The events of an item that joins the conversation complete."""
-        told = msgspec.Raw(item.shown)
+        whole = msgspec.Raw(item.shown)
         return [
-            self.event("conversation.item.added", previous_item_id=before, item=told),
-            self.event("conversation.item.done", previous_item_id=before, item=told),
+            self.event("conversation.item.added", previous_item_id=before, item=whole),
+            self.event("conversation.item.done", previous_item_id=before, item=whole),
         ]
 
     def _retrieve(self, fields: ItemNamed) -> TakenEvent:
@@ -305,7 +305,7 @@ class RealtimeSession:
                 param="content_index" if body.get("role") == "assistant" else "item_id",
                 code="invalid_value",
             )
-        heard = self.sounds.get(item.id, SoundTold())
+        heard = self.sounds.get(item.id, SoundSent())
         if fields.audio_end_ms > heard.milliseconds:
             raise InvalidRequest(
                 f"Audio content of {heard.milliseconds}ms is already shorter than {fields.audio_end_ms}ms",
@@ -316,7 +316,7 @@ class RealtimeSession:
         part = {**part, "transcript": str(part.get("transcript") or "")[:kept]}
         cut = made_item({**body, "content": [part]})
         self.conversation.replace(attrs.evolve(cut, hidden=item.hidden))
-        self.sounds[item.id] = SoundTold(fields.audio_end_ms * SoundTold.BYTES_A_MS, kept)
+        self.sounds[item.id] = SoundSent(fields.audio_end_ms * SoundSent.BYTES_A_MS, kept)
         return TakenEvent(
             [
                 self.event(
@@ -350,14 +350,14 @@ class RealtimeSession:
         reads = partial(self._read, settings, items, metadata if isinstance(metadata, dict) else None)
         turn = None if self.unwritten else reads()
         id = self.names("resp_")
-        told = _response_object(id, settings, self._conversation_id if inside else None, metadata)
-        voiced = Voiced(told, self.names, inside, settings["output_modalities"] == ["audio"])
+        response = _response_object(id, settings, self._conversation_id if inside else None, metadata)
+        voiced = Voiced(response, self.names, inside, settings["output_modalities"] == ["audio"])
         begun = Begun(id, turn, reads, voiced, RealtimeEncoder(voiced))
         if inside:
             self.active = begun
         else:
             self.aside[id] = begun
-        return TakenEvent([self.event("response.created", response=told)], begin=begun)
+        return TakenEvent([self.event("response.created", response=response)], begin=begun)
 
     def _read(self, settings: JsonObject, items: list[Item] | None, metadata: JsonObject | None) -> ResponseTurn:
         """What a response reads: these items as they are now, None for the conversation."""
@@ -416,7 +416,7 @@ class RealtimeSession:
             if status == "failed" and error is None:
                 error = error_object(InternalError("The gateway failed on this response."))
             response = ended_response(
-                begun.voiced.told, status, begun.encoder.output, reason=begun.cut, error=error, usage=usage
+                begun.voiced.response, status, begun.encoder.output, reason=begun.cut, error=error, usage=usage
             )
             lines.append(self.event("response.done", response=response))
         self._forget(begun)
@@ -433,15 +433,15 @@ class RealtimeSession:
         """The lines of a response's encoder as they leave. Those of the conversation get their place in it, and change it; with
         the last one the response is over."""
         begun.encoder.sent(lines)
-        told = [
+        events = [
             self._placed(begun, line) if line.startswith(CONVERSATION_EVENT) else line
             for line in lines.splitlines()
             if line.startswith(b"{")  # what a plugin has ended is told at the end of the response
         ]
-        if told and told[-1].startswith(END_EVENT):
+        if events and events[-1].startswith(END_EVENT):
             begun.ended = True
             self._forget(begun)
-        return told
+        return events
 
     def _placed(self, begun: Begun, line: bytes) -> bytes:
         fields = _CONVERSATION_LINE.decode(line)
@@ -455,12 +455,12 @@ class RealtimeSession:
         if begun.cut is not None or begun.ended:
             return []
         if begun.voiced.in_conversation:
-            told = self.sounds.setdefault(str(where["item_id"]), SoundTold())
-            told.size += size
-            told.characters = characters
+            sound = self.sounds.setdefault(str(where["item_id"]), SoundSent())
+            sound.size += size
+            sound.characters = characters
         return [self.event("response.output_audio.delta", **where, delta=audio)]
 
-    def limits_told(self, headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    def limit_events(self, headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         """The event of what is left of limits, by the headers of the answer; none where they say nothing of that."""
         limits = limits_left(headers)
         return [self.event("rate_limits.updated", rate_limits=limits)] if limits else []
@@ -483,7 +483,7 @@ def _response_object(id: str, settings: JsonObject, conversation: str | None, me
     audio = settings["audio"]
     output = audio.get("output") if isinstance(audio, dict) else None
     voice = {name: output.get(name) for name in ("format", "voice")} if isinstance(output, dict) else {}
-    told: JsonObject = {
+    response: JsonObject = {
         "object": "realtime.response",
         "id": id,
         "status": "in_progress",
@@ -496,7 +496,7 @@ def _response_object(id: str, settings: JsonObject, conversation: str | None, me
         "usage": None,
         "metadata": metadata,
     }
-    return told
+    return response
 
 
 def _refusal(code: str, active: Begun | None) -> SmgError:

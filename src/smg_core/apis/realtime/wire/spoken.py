@@ -14,7 +14,7 @@ from smg_core.apis.realtime.wire.events import ClientEvent, SessionIds, error_fr
 from smg_core.apis.realtime.wire.g711 import FromPhone
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing, wav_base64
 from smg_core.apis.realtime.wire.items import Item, made_item
-from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, Said, SessionBounds, TakenEvent, no_sound
+from smg_core.apis.realtime.wire.session import Begun, RealtimeSession, SessionBounds, TakenEvent, Utterance, no_sound
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.wire.json_text import encode_object
@@ -164,7 +164,7 @@ class SpokenSession(RealtimeSession):
         self.conversation.check_room(item, self.settings_size)
         before = self.conversation.insert(item)
         lines = [self.event("input_audio_buffer.committed", previous_item_id=before, item_id=id)]
-        lines += self.told_whole(item, before)
+        lines += self.whole_item_events(item, before)
         writer = self._writer
         if writer is None:
             return TakenEvent(lines)
@@ -172,52 +172,54 @@ class SpokenSession(RealtimeSession):
         if not self._hears:
             self.unwritten.add(id)
         language, prompt = (writer.get(name) for name in ("language", "prompt"))
-        said = Said(
+        utterance = Utterance(
             id,
             sound,
             str(writer["model"]),
             language if isinstance(language, str) else None,
             prompt if isinstance(prompt, str) else None,
         )
-        return TakenEvent(lines, write_down=[said])
+        return TakenEvent(lines, write_down=[utterance])
 
     # ----------------------------------------------------------------------------------------------------------- words
 
-    def written_down(self, said: Said, words: str, usage: JsonObject | None) -> list[bytes]:
+    def written_down(self, utterance: Utterance, words: str, usage: JsonObject | None) -> list[bytes]:
         """The events of what was written down, which the item says from now on."""
-        self._ended(said)
-        if said.item_id in self.conversation:
-            old = self.conversation.get(said.item_id)
+        self._ended(utterance)
+        if utterance.item_id in self.conversation:
+            old = self.conversation.get(utterance.item_id)
             content: JsonObject = {"type": "input_audio", "transcript": words}
-            item = made_item({"id": said.item_id, "type": "message", "role": "user", "content": [content]})
+            item = made_item({"id": utterance.item_id, "type": "message", "role": "user", "content": [content]})
             if self._hears or not words.strip():
-                item = Item(item.id, item.kind, item.shown, old.said)
+                item = Item(item.id, item.kind, item.shown, old.for_model)
             self.conversation.replace(item)
-        where = {"item_id": said.item_id, "content_index": 0}
+        where = {"item_id": utterance.item_id, "content_index": 0}
         kind = "conversation.item.input_audio_transcription"
-        counted = usage if usage is not None else {"type": "duration", "seconds": len(said.sound) / _BYTES_A_SECOND}
+        counted = (
+            usage if usage is not None else {"type": "duration", "seconds": len(utterance.sound) / _BYTES_A_SECOND}
+        )
         return [
             *([self.event(f"{kind}.delta", **where, delta=words)] if words else ()),
             self.event(f"{kind}.completed", **where, transcript=words, usage=counted),
         ]
 
-    def _ended(self, said: Said) -> None:
-        self._written.discard(said.item_id)
-        self.unwritten.discard(said.item_id)
+    def _ended(self, utterance: Utterance) -> None:
+        self._written.discard(utterance.item_id)
+        self.unwritten.discard(utterance.item_id)
 
-    def not_written_down(self, said: Said, error: JsonObject) -> list[bytes]:
+    def not_written_down(self, utterance: Utterance, error: JsonObject) -> list[bytes]:
         """The event of what could not be written down: the item stays without words."""
-        self._ended(said)
+        self._ended(utterance)
         kind = "conversation.item.input_audio_transcription.failed"
-        return [self.event(kind, item_id=said.item_id, content_index=0, error=error)]
+        return [self.event(kind, item_id=utterance.item_id, content_index=0, error=error)]
 
 
 def _unwritten_item(id: str, sound: bytes) -> Item:
     """The item of sound whose words nobody knows yet; the model hears `sound`, where there is some."""
     content: JsonObject = {"type": "input_audio", "transcript": None}
     item = made_item({"id": id, "type": "message", "role": "user", "content": [content]})
-    said = b""
+    transcript = b""
     if sound:
         heard = {"type": "input_audio", "input_audio": {"data": wav_base64(sound), "format": "wav"}}
-        said = encode_object({"type": "message", "role": "user", "content": [heard]})
-    return Item(item.id, item.kind, item.shown, said)
+        transcript = encode_object({"type": "message", "role": "user", "content": [heard]})
+    return Item(item.id, item.kind, item.shown, transcript)

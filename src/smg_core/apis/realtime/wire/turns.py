@@ -39,12 +39,12 @@ class ResponseTurn:
 
 def turn_of(settings: JsonObject, items: Sequence[Item], metadata: JsonObject | None) -> ResponseTurn:
     """The response to `items` by these settings. Raises InvalidRequest where there is nothing to respond to."""
-    said, ids = read_by_model(items)
+    items_read, ids = read_by_model(items)
     instructions = settings.get("instructions")
     if instructions:
         leading: JsonObject = {"type": "message", "role": "system", "content": instructions}
-        said, ids = [encode_body(leading), *said], ["", *ids]
-    if not said:
+        items_read, ids = [encode_body(leading), *items_read], ["", *ids]
+    if not items_read:
         raise InvalidRequest(
             "There is nothing to respond to: the conversation is empty, and there are no instructions.",
             param="response",
@@ -62,7 +62,7 @@ def turn_of(settings: JsonObject, items: Sequence[Item], metadata: JsonObject | 
         fields["metadata"] = metadata
     if settings["truncation"] == "disabled":
         fields["truncation"] = "disabled"
-    body = encode_body(fields)[:-1] + b',"input":[' + b",".join(said) + b"]}"
+    body = encode_body(fields)[:-1] + b',"input":[' + b",".join(items_read) + b"]}"
     return ResponseTurn(body, tuple(ids), _retention(settings["truncation"]))
 
 

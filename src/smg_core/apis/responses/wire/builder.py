@@ -217,13 +217,15 @@ class ResponseBuilder:
         if not self._streams:
             return
         data = encode_text(text)
-        told = b""
+        logprobs_field = b""
         if logprobs is not None:
-            told = b',"logprobs":' + (encode_object([logprob_object(each) for each in logprobs]) if logprobs else b"[]")
+            logprobs_field = b',"logprobs":' + (
+                encode_object([logprob_object(each) for each in logprobs]) if logprobs else b"[]"
+            )
         padding = b""
         if self._request.obfuscate:
             padding = b',"obfuscation":"%b"' % (b"x" * (-len(data) % _BLOCK))
-        self._frame(kind, fields + b',"delta":' + data + told + padding)
+        self._frame(kind, fields + b',"delta":' + data + logprobs_field + padding)
 
     # ------------------------------------------------------------------------------------------------------------- text
 
@@ -504,9 +506,9 @@ class ResponseBuilder:
         else:
             self._compaction(summary_of(summary))
 
-    def _compaction(self, said: bytes) -> None:
+    def _compaction(self, summary: bytes) -> None:
         item = self._add("compaction", "cmp_", encrypted_content="")
-        item["encrypted_content"] = self._seal(self._request, said)
+        item["encrypted_content"] = self._seal(self._request, summary)
         self._open, self._pending = None, item
 
     def verbatim(self, event: Verbatim) -> None:

@@ -170,7 +170,7 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
     if event.kind == "image":
         return opened_picture(event)
     action = _object(event.payload).get("action")
-    said = action if isinstance(action, dict) else {}
+    fields = action if isinstance(action, dict) else {}
     if event.kind == "code":
         return "ci_", {
             "type": "code_interpreter_call",
@@ -179,21 +179,21 @@ def opened_call(event: HostedStart) -> tuple[str, JsonObject]:
             "outputs": None,
         }
     if event.kind == "file_search":
-        return "fs_", {"type": "file_search_call", "queries": [said.get("query") or ""], "results": None}
-    if said.get("type") == "search":
-        said = {**said, "queries": [said.get("query")]}
-    return "ws_", {"type": "web_search_call", "action": said}
+        return "fs_", {"type": "file_search_call", "queries": [fields.get("query") or ""], "results": None}
+    if fields.get("type") == "search":
+        fields = {**fields, "queries": [fields.get("query")]}
+    return "ws_", {"type": "web_search_call", "action": fields}
 
 
 def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> JsonObject:
     """What the end of a call adds to its item. Sources and results are told where the client includes them."""
     if item["type"] == "image_generation_call":
         return closed_picture(event)
-    told = _object(event.payload)
+    payload = _object(event.payload)
     status: JsonObject = {"status": "failed" if event.failed else "completed"}
     if item["type"] == "code_interpreter_call":
-        return {**status, **_ran(told, include)}
-    found = told.get("sources")
+        return {**status, **_ran(payload, include)}
+    found = payload.get("sources")
     sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     if item["type"] == "file_search_call":
         return {**status, "results": _results(sources)} if "file_search_call.results" in include else status
@@ -209,14 +209,14 @@ def closed_call(item: JsonObject, event: HostedEnd, include: frozenset[str]) -> 
     return status
 
 
-def _ran(told: JsonObject, include: frozenset[str]) -> JsonObject:
+def _ran(payload: JsonObject, include: frozenset[str]) -> JsonObject:
     """What code has given, where the client includes it."""
-    structured = told.get("structured")
+    structured = payload.get("structured")
     ran = structured if isinstance(structured, dict) else {}
     found: JsonObject = {"container_id": ran["container"]} if ran.get("container") else {}
     if "code_interpreter_call.outputs" in include:
-        said = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
-        logs = "\n".join(said) if ran else str(told.get("text") or "")
+        outputs = [str(ran[name]).rstrip("\n") for name in ("stdout", "stderr") if ran.get(name)]
+        logs = "\n".join(outputs) if ran else str(payload.get("text") or "")
         found["outputs"] = [{"type": "logs", "logs": logs}] if logs else []
     return found
 

@@ -15,7 +15,7 @@ from smg_core.apis.responses.wire.items import read_items
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.paths import responses_field
 from smg_core.apis.responses.wire.stored_items import with_ids
-from smg_core.apis.responses.wire.summaries import Said
+from smg_core.apis.responses.wire.summaries import SummaryMessage
 from smg_core.apis.responses.wire.tools import NO_TOOLS, read_format, read_tool_choice, read_tools
 from smg_core.apis.responses.wire.types import (
     SUPPORTED_VALUES,
@@ -74,7 +74,7 @@ INCLUDE = frozenset(
 _DECODER = WireDecoder(ResponsesBody, SUPPORTED_VALUES)
 ORIGIN = Origin("responses", traits=frozenset({WISHES_STRICT, SEALS_INCLUDED}), seals="responses.reasoning")
 _UNSUPPORTED = ("prompt", "moderation", "access_programs")
-_NO_SUMMARIES: Mapping[str, tuple[Said, ...]] = {}
+_NO_SUMMARIES: Mapping[str, tuple[SummaryMessage, ...]] = {}
 
 
 _LOADED = frozenset({"item_reference", "compaction"})
@@ -222,7 +222,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
 def continued(
     request: ResponsesRequest,
     history: Sequence[JsonObject] = (),
-    summaries: Mapping[str, tuple[Said, ...]] = _NO_SUMMARIES,
+    summaries: Mapping[str, tuple[SummaryMessage, ...]] = _NO_SUMMARIES,
     referred: Mapping[str, JsonObject] | None = None,
 ) -> ResponsesRequest:
     """The request with its messages: those of the items of `history`, then its own. `summaries` has what sealed compactions say,

@@ -23,7 +23,7 @@ from smg_core.apis.responses.wire.content import TEXTS, read_part
 from smg_core.apis.responses.wire.mcp import call_result
 from smg_core.apis.responses.wire.names import ToolNames
 from smg_core.apis.responses.wire.stored_items import item_type
-from smg_core.apis.responses.wire.summaries import Said
+from smg_core.apis.responses.wire.summaries import SummaryMessage
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.request import (
@@ -74,7 +74,7 @@ _AS_TEXT: Mapping[str, Role] = {
 """Calls of built-in tools that no local model has a form for: the prompt has them as text, on this side."""
 _OF_A_REQUEST = frozenset({"item_reference", "compaction_trigger"})
 """Items that say something of the request they are in, and nothing in a conversation."""
-_NOT_SAID = frozenset({"id", "status", "type"})
+_NOT_READ = frozenset({"id", "status", "type"})
 
 
 class ReadInput(Struct, frozen=True):
@@ -100,7 +100,7 @@ def read_items(
     names: ToolNames,
     loaded: int = 0,
     loaded_at: str = "previous_response_id",
-    summaries: Mapping[str, tuple[Said, ...]] = {},
+    summaries: Mapping[str, tuple[SummaryMessage, ...]] = {},
     text_input: bool = False,
     hosted: frozenset[str] = frozenset(),
 ) -> ReadInput:
@@ -122,13 +122,13 @@ def check_item(item: JsonObject, limits: LimitsConfig) -> None:
         message = f"Invalid value for 'input[0].type': {kind!r} is an item of requests for a response only."
         raise InvalidRequest(message, param="input[0].type", code="invalid_value")
     token = item.get("encrypted_content")
-    summaries: dict[str, tuple[Said, ...]] = {token: ()} if isinstance(token, str) else {}
+    summaries: dict[str, tuple[SummaryMessage, ...]] = {token: ()} if isinstance(token, str) else {}
     reader = _Reader(limits, ToolNames(), 0, summaries, False, calls=(str(item.get("call_id")), "input[0]"))
     reader.read(0, item)
     reader.refuse_faults()
 
 
-def _is_said_by_model(kind: str, item: JsonObject) -> bool:
+def _is_of_model(kind: str, item: JsonObject) -> bool:
     """Whether the item is of an answer of the model: what the user has answered before it was heard in that request."""
     return kind == "reasoning" or kind.endswith("_call") or (kind == "message" and item.get("role") == "assistant")
 
@@ -183,7 +183,7 @@ class _Reader:
         limits: LimitsConfig,
         names: ToolNames,
         loaded: int,
-        summaries: Mapping[str, tuple[Said, ...]],
+        summaries: Mapping[str, tuple[SummaryMessage, ...]],
         text_input: bool,
         loaded_at: str = "previous_response_id",
         calls: Iterable[str] = (),
@@ -220,7 +220,7 @@ class _Reader:
             return  # it was obeyed when it was sent
         if self._compact:
             raise InvalidRequest(f"Invalid '{at}': a compaction_trigger is the last item.", param=at)
-        if _is_said_by_model(kind, item):
+        if _is_of_model(kind, item):
             self._heard, self._unheard = set(self._refused), None
         if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
             return
@@ -233,8 +233,8 @@ class _Reader:
                 self._unheard = (at, explained(item, wire.McpApprovalResponse, at).approval_request_id)
             return
         if kind in _AS_TEXT:
-            said = {name: value for name, value in item.items() if name not in _NOT_SAID}
-            self._turn(_AS_TEXT[kind], at).add(Text(f"[{kind}] {msgspec.json.encode(said).decode()}"), at)
+            fields = {name: value for name, value in item.items() if name not in _NOT_READ}
+            self._turn(_AS_TEXT[kind], at).add(Text(f"[{kind}] {msgspec.json.encode(fields).decode()}"), at)
             return
         reader = _READERS.get(kind)
         if reader is None:
@@ -475,10 +475,10 @@ class _Reader:
             raise InvalidRequest(
                 f"{what} found for the id '{read.approval_request_id[:80]}'.", param=f"{at}.approval_request_id"
             )
-        said = f" The user says: {read.reason}" if read.reason else ""
+        reason = f" The user says: {read.reason}" if read.reason else ""
         call = AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
         if not read.approve:
-            text = f"The user did not approve this call.{said}"
+            text = f"The user did not approve this call.{reason}"
             if at != self._loaded_at:
                 self._refused[asked.id] = call
         elif at == self._loaded_at:
@@ -500,10 +500,10 @@ class _Reader:
 
     def _compaction(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.Compaction, at)
-        said = self._summaries.get(read.encrypted_content)
-        if said is None and at == self._loaded_at and self._turns:
+        summary = self._summaries.get(read.encrypted_content)
+        if summary is None and at == self._loaded_at and self._turns:
             return  # sealed with a key that is gone; what it stood for is kept before it
-        if said is None:
+        if summary is None:
             raise InvalidRequest(
                 "The encrypted content could not be verified.",
                 param=f"{at}.encrypted_content",
@@ -512,7 +512,7 @@ class _Reader:
         self._turns.clear()
         self._open.clear()
         self._called_in.clear()
-        for message in said:
+        for message in summary:
             turn = self._turn(message.role, at)
             turn.text = True
             turn.add(Text(message.text), at)

@@ -78,18 +78,18 @@ def hosted_item(event: HostedStart) -> tuple[str, JsonObject] | None:
     kind = "mcp_call" if event.kind == "mcp" else event.kind
     if kind not in OPENS:
         return None
-    told = _object(event.payload)
-    item: JsonObject = {"type": kind, "server_label": told.get("server")}
+    payload = _object(event.payload)
+    item: JsonObject = {"type": kind, "server_label": payload.get("server")}
     if kind == "mcp_list_tools":
         return _PREFIXES[kind], {**item, "tools": [], "error": None}
-    item["name"] = told.get("name")
+    item["name"] = payload.get("name")
     if kind == "mcp_approval_request":
-        return _PREFIXES[kind], {**item, "arguments": told.get("arguments")}
+        return _PREFIXES[kind], {**item, "arguments": payload.get("arguments")}
     more: JsonObject = {
         "arguments": "",
         "output": None,
         "error": None,
-        "approval_request_id": told.get("approval"),
+        "approval_request_id": payload.get("approval"),
     }
     return _PREFIXES[kind], {**item, **more}
 
@@ -119,15 +119,15 @@ def closed_item(item: JsonObject, event: HostedEnd, include: frozenset[str] = fr
     """What the end of a block adds to its item; `include` has the parts that the client asks for."""
     if item["type"] in ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"):
         return closed_call(item, event, include)
-    told = _object(event.payload)
+    payload = _object(event.payload)
     if item["type"] == "mcp_list_tools":
-        faults = {name: told[name] for name in ("left_out", "unconstrained") if told.get(name)}
-        return {"tools": told.get("tools") or [], **faults}
+        faults = {name: payload[name] for name in ("left_out", "unconstrained") if payload.get(name)}
+        return {"tools": payload.get("tools") or [], **faults}
     if item["type"] != "mcp_call":
         return {}
-    text = str(told.get("text") or "")
+    text = str(payload.get("text") or "")
     if event.failed:
-        content: list[Json] = [part for part in _parts(told.get("content")) if part.get("type") == "text"]
+        content: list[Json] = [part for part in _parts(payload.get("content")) if part.get("type") == "text"]
         return {"error": {"type": "mcp_tool_execution_error", "content": content}, "status": "failed"}
     return {"output": text, "status": "completed"}
 

@@ -75,8 +75,8 @@ def terminal_event(kind: str, response: JsonObject, number: int) -> bytes:
 
 def response_gone(error: SmgError, number: int) -> bytes:
     """The event that ends a stream whose response is there no more, so that no event can have it."""
-    told: JsonObject = msgspec.json.decode(responses_error(error))["error"]
-    fields: JsonObject = {name: told.get(name) for name in ("code", "message", "param")}
+    error_body: JsonObject = msgspec.json.decode(responses_error(error))["error"]
+    fields: JsonObject = {name: error_body.get(name) for name in ("code", "message", "param")}
     return encode_object({"type": "error", **fields, "sequence_number": number})
 
 
@@ -177,8 +177,8 @@ class EventLog:
     def _text_done(self) -> tuple[str, JsonObject]:
         if self._part["type"] == "refusal":
             return "response.refusal.done", self._at("content_index", refusal=self._text)
-        told = self._at("content_index", text=self._text, logprobs=[*self._logprobs])
-        return "response.output_text.done", told
+        fields = self._at("content_index", text=self._text, logprobs=[*self._logprobs])
+        return "response.output_text.done", fields
 
     def _part_done(self) -> tuple[str, JsonObject]:
         return "response.content_part.done", self._at("content_index", part=self._whole_part())
@@ -193,8 +193,8 @@ class EventLog:
         return "response.reasoning_summary_part.done", self._at("summary_index", part=self._whole_part())
 
     def _arguments_done(self) -> tuple[str, JsonObject]:
-        told = self._at("", arguments=self._text, name=self._item.get("name"))
-        return "response.function_call_arguments.done", told
+        fields = self._at("", arguments=self._text, name=self._item.get("name"))
+        return "response.function_call_arguments.done", fields
 
     def _input_done(self) -> tuple[str, JsonObject]:
         return "response.custom_tool_call_input.done", self._at("", input=self._text)

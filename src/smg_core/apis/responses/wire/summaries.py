@@ -14,40 +14,42 @@ from msgspec import Struct
 from smg_core.request import Message, Text
 from smg_core.wire.json_text import without_surrogates
 
-__all__ = ["COMPACTION", "Said", "read_said", "said_by", "summary_of"]
+__all__ = ["COMPACTION", "SummaryMessage", "read_summary", "summary_bytes_of", "summary_of"]
 
 COMPACTION = "compaction"
 """Kind of the `OpaqueBlock` by which a flow tells that it has compacted; its payload is what is sealed."""
 
 
-class Said(Struct, frozen=True, array_like=True):
+class SummaryMessage(Struct, frozen=True, array_like=True):
     """One message in place of what was compacted."""
 
     role: Literal["developer", "system", "user"]
     text: str
 
 
-_SAID = msgspec.json.Decoder(tuple[Said, ...])
+_SUMMARY = msgspec.json.Decoder(tuple[SummaryMessage, ...])
 
 
 def summary_of(text: str) -> bytes:
     """The bytes to seal for a summary without other messages."""
-    return msgspec.json.encode((Said("developer", without_surrogates(text)),))
+    return msgspec.json.encode((SummaryMessage("developer", without_surrogates(text)),))
 
 
-def said_by(messages: Sequence[Message]) -> bytes:
+def summary_bytes_of(messages: Sequence[Message]) -> bytes:
     """The bytes to seal for `messages`: their texts."""
-    said = [
-        Said(message.role, without_surrogates("".join(part.text for part in message.parts if isinstance(part, Text))))
+    lines = [
+        SummaryMessage(
+            message.role, without_surrogates("".join(part.text for part in message.parts if isinstance(part, Text)))
+        )
         for message in messages
         if message.role in ("developer", "system", "user")
     ]
-    return msgspec.json.encode(said)
+    return msgspec.json.encode(lines)
 
 
-def read_said(sealed: bytes) -> tuple[Said, ...] | None:
+def read_summary(sealed: bytes) -> tuple[SummaryMessage, ...] | None:
     """The messages; None where these bytes are none."""
     try:
-        return _SAID.decode(sealed)
+        return _SUMMARY.decode(sealed)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -337,5 +337,5 @@ def read_format(asked: wire.JsonSchemaText | None, limits: LimitsConfig, size: i
     check_depth([schema], limits.json_depth, f"{at}.schema")
     if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schema))) > limits.schema_bytes:
         raise _too_large(f"{at}.schema", taken, limits)
-    told: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
-    return SchemaFormat(schema, name, asked.description, asked.strict is not False, told)
+    strength: Literal["bound", "wished"] = "wished" if asked.strict is None else "bound"
+    return SchemaFormat(schema, name, asked.description, asked.strict is not False, strength)

@@ -25,7 +25,7 @@ from smg_core.engines.base import (
     Unary,
 )
 from smg_core.engines.codecs.answers import after_the_end
-from smg_core.engines.codecs.json_decoding import alternatives, decode, ids_json, raise_error, said_so, set_sampling
+from smg_core.engines.codecs.json_decoding import alternatives, decode, ids_json, is_healthy, raise_error, set_sampling
 from smg_core.engines.codecs.refusals import refusing
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads
@@ -73,7 +73,7 @@ class LlamaCppCodec:
     name = "llamacpp-http"
     facts = FACTS
     generate_path = "POST /completion"
-    health: Unary[bool] = Unary("GET /health", b"", said_so)
+    health: Unary[bool] = Unary("GET /health", b"", is_healthy)
     describes: Unary[EngineFacts] | None = None
     loads: Unary[Loads] | None = None
     tokenizer: Unary[tuple[bytes, str]] | None = None

@@ -84,12 +84,12 @@ def _facts(message: bytes) -> EngineFacts:
 
 
 def _pools(model: pb.Model) -> frozenset[PoolKind]:
-    said: tuple[tuple[PoolKind, bool], ...] = (
+    stated: tuple[tuple[PoolKind, bool], ...] = (
         ("embed", model.embeds),
         ("classify", model.classifies),
         ("score", model.scores),
     )
-    return frozenset([kind for kind, able in said if able])
+    return frozenset([kind for kind, able in stated if able])
 
 
 def _loads(message: bytes) -> Loads:

@@ -251,7 +251,7 @@ def _plain(tokens: pb.Tokens) -> list[EngineOutput]:
 
 def _failure(failure: pb.Failure) -> SmgError:
     error = error_from_status(failure.code, failure.message) or EngineFailed(
-        "The engine failed while it worked on the request.", detail=failure.message, said=failure.message
+        "The engine failed while it worked on the request.", detail=failure.message, outside_text=failure.message
     )
     if failure.HasField("retry_after_seconds"):
         error.retry_after = failure.retry_after_seconds

@@ -39,11 +39,11 @@ def kv_events(after: int | None) -> Unary[Iterator[KvEventBatch]]:
 
 
 def _batches(message: bytes) -> Iterator[KvEventBatch]:
-    told = parse(pb.KvEventBatch, message)
-    events = told.events
+    batch = parse(pb.KvEventBatch, message)
+    events = batch.events
     if len(events) == 1 and (single := _single(events[0])) is not None:
-        return iter((KvEventBatch(told.sequence, (single,), told.rank, told.timestamp),))
-    return cut(KvEventBatch(sequence=told.sequence, rank=told.rank, moment=told.timestamp), _events(events))
+        return iter((KvEventBatch(batch.sequence, (single,), batch.rank, batch.timestamp),))
+    return cut(KvEventBatch(sequence=batch.sequence, rank=batch.rank, moment=batch.timestamp), _events(events))
 
 
 def _single(event: pb.KvEvent) -> KvBlocksStored | None:
@@ -68,9 +68,9 @@ def _single(event: pb.KvEvent) -> KvBlocksStored | None:
     )
 
 
-def _events(told: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
+def _events(events: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
     """The events in order, none of more than `PART` blocks. An event of a kind that is not known yet is left out."""
-    for event in told:
+    for event in events:
         kind = event.WhichOneof("event")
         if kind == "stored":
             yield from _stored(event.stored)
@@ -82,14 +82,14 @@ def _events(told: Sequence[pb.KvEvent]) -> Iterator[KvEvent]:
             yield KvCacheCleared()
 
 
-def _stored(told: pb.BlocksStored) -> Iterator[KvBlocksStored]:
-    hashes, tokens, size = told.hashes, told.token_ids, told.block_size
+def _stored(stored: pb.BlocksStored) -> Iterator[KvBlocksStored]:
+    hashes, tokens, size = stored.hashes, stored.token_ids, stored.block_size
     count = len(hashes)
     spelled = len(tokens) == size * count
-    parent = _signed((told.parent,))[0] if told.HasField("parent") else None
-    tier, lora, salt = _TIERS.get(told.tier, ""), told.adapter, told.cache_salt
+    parent = _signed((stored.parent,))[0] if stored.HasField("parent") else None
+    tier, lora, salt = _TIERS.get(stored.tier, ""), stored.adapter, stored.cache_salt
     media: dict[int, list[pb.BlockMedia]] = {}
-    for each in told.media:
+    for each in stored.media:
         media.setdefault(each.block // PART, []).append(each)
     for at in range(0, count, PART):
         part = _signed(hashes[at : at + PART])

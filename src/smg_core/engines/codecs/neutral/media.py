@@ -75,6 +75,6 @@ def neutral_medium(item: NeutralMedium) -> MediaMessage:
 
 
 def _tensor(name: str, tensor: Tensor) -> MediaMessage:
-    told = pb.Tensor(name=name, dtype=tensor.dtype, shape=tensor.shape)
+    tensor_message = pb.Tensor(name=name, dtype=tensor.dtype, shape=tensor.shape)
     data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told.SerializeToString(), head(_DATA, data.nbytes), data])
+    return MediaMessage.of([tensor_message.SerializeToString(), head(_DATA, data.nbytes), data])

@@ -28,8 +28,8 @@ from smg_core.engines.codecs.json_decoding import (
     alternatives,
     decode,
     ids_json,
+    is_healthy,
     raise_error,
-    said_so,
     set_sampling,
 )
 from smg_core.engines.codecs.protobuf import any_of
@@ -81,7 +81,7 @@ class SglangHttpCodec:
     name = "sglang-http"
     facts = FACTS
     generate_path = "POST /generate"
-    health: Unary[bool] = Unary("GET /health", b"", said_so)
+    health: Unary[bool] = Unary("GET /health", b"", is_healthy)
     loads: Unary[Loads] | None = None
     tokenizer: Unary[tuple[bytes, str]] | None = None
 
@@ -181,8 +181,8 @@ def _constraint(request: EngineRequest) -> tuple[str, str]:
 
 def _count(name: str, count: int | None) -> int:
     if count is not None and count < 0:
-        told = f"{name} must be a number of alternatives for this engine."
-        raise UnsupportedParameter(told, param=f"sampling.{name}")
+        sentence = f"{name} must be a number of alternatives for this engine."
+        raise UnsupportedParameter(sentence, param=f"sampling.{name}")
     return count or 0
 
 
@@ -326,12 +326,12 @@ _SERVERS = msgspec.json.Decoder(_ServerWire)
 
 
 def _facts(message: bytes) -> EngineFacts:
-    told = decode(_SERVERS, message)
+    servers = decode(_SERVERS, message)
     return attrs.evolve(
         FACTS,
-        context_length=told.context_length or 0,
-        block_size=max(0, told.page_size or 0),
-        ranks=max(1, told.dp_size or 1),
-        holds_from="as_told" if told.reasoning_parser else "first_token",
-        reported=(("version", told.version),) if told.version else (),
+        context_length=servers.context_length or 0,
+        block_size=max(0, servers.page_size or 0),
+        ranks=max(1, servers.dp_size or 1),
+        holds_from="as_told" if servers.reasoning_parser else "first_token",
+        reported=(("version", servers.version),) if servers.version else (),
     )

@@ -67,5 +67,5 @@ class SglangRequestMedia:
 
 
 def _tensor(tensor: Tensor) -> MediaMessage:
-    told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
-    return with_data(told.SerializeToString(), _DATA, tensor.data)
+    tensor_data = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
+    return with_data(tensor_data.SerializeToString(), _DATA, tensor.data)

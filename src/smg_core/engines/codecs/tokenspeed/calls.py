@@ -113,8 +113,8 @@ def abort(request_id: str) -> Unary[None]:
 
 def encode_item(request_id: str, media: MediaMessage, room: int) -> Unary[None]:
     """Has an encode worker make the embeddings of the one item of `media`, and keep them in `room` for the engine that asks."""
-    told = encoder.EncodeRequest(request_id=request_id, items=[encoder.EncodeItemAssignment(bootstrap_room=room)])
-    message = concatenated((told.SerializeToString(), *media.tagged(_MM_INPUTS)))
+    request = encoder.EncodeRequest(request_id=request_id, items=[encoder.EncodeItemAssignment(bootstrap_room=room)])
+    message = concatenated((request.SerializeToString(), *media.tagged(_MM_INPUTS)))
     return Unary(f"/{ENCODER}/Encode", message, _accepted)
 
 

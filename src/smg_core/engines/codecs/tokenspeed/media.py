@@ -84,5 +84,5 @@ def _item(item: TokenSpeedMedium, *, with_input: bool) -> MediaMessage:
 
 
 def _tensor(tensor: Tensor) -> MediaMessage:
-    told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
-    return with_data(told.SerializeToString(), _INLINE, tensor.data)
+    tensor_data = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
+    return with_data(tensor_data.SerializeToString(), _INLINE, tensor.data)

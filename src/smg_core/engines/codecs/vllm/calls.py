@@ -96,8 +96,8 @@ def _facts(message: bytes) -> EngineFacts:
 
 def _holds_from(info: pb.GetServerInfoResponse) -> HoldsFrom:
     """Where its grammars begin. Servicers before 0.14 say neither that nor whether it has a parser for reasoning."""
-    told: HoldsFrom | None = _STARTS.get(info.constrained_decoding_start)
-    return told or ("after_reasoning" if info.engine_reasoning_parser else FACTS.holds_from)
+    start: HoldsFrom | None = _STARTS.get(info.constrained_decoding_start)
+    return start or ("after_reasoning" if info.engine_reasoning_parser else FACTS.holds_from)
 
 
 def _embedding(message: bytes) -> Vector:

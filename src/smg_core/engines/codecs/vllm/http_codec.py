@@ -29,8 +29,8 @@ from smg_core.engines.codecs.json_decoding import (
     alternatives,
     decode,
     ids_json,
+    is_healthy,
     raise_error,
-    said_so,
     set_sampling,
 )
 from smg_core.engines.codecs.refusals import refusing
@@ -80,7 +80,7 @@ class VllmHttpCodec:
     name = "vllm-http"
     facts = FACTS
     generate_path = "POST /v1/completions"
-    health: Unary[bool] = Unary("GET /health", b"", said_so)
+    health: Unary[bool] = Unary("GET /health", b"", is_healthy)
     describes: Unary[EngineFacts] | None = None
     loads: Unary[Loads] | None = None
     tokenizer: Unary[tuple[bytes, str]] | None = None

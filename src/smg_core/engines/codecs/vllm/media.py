@@ -109,8 +109,8 @@ def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None
 
 def _tensor(tensor: Tensor, place: SharedPlace | None) -> MediaMessage:
     """TensorData with its bytes inline, or with where they are."""
-    told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
+    tensor_data = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
     if place is not None:
-        told.shm.name, told.shm.offset, told.shm.nbytes = place.name, place.offset, place.nbytes
-        return MediaMessage.of([told.SerializeToString()])
-    return with_data(told.SerializeToString(), _INLINE, tensor.data)
+        tensor_data.shm.name, tensor_data.shm.offset, tensor_data.shm.nbytes = place.name, place.offset, place.nbytes
+        return MediaMessage.of([tensor_data.SerializeToString()])
+    return with_data(tensor_data.SerializeToString(), _INLINE, tensor.data)

@@ -480,7 +480,9 @@ class Connection:
         last, code = _U32.unpack_from(data, at)[0] & MAX_WINDOW, _U32.unpack_from(data, at + 4)[0]
         self.draining = True
         text = data[at + 8 : min(end, at + 208)].decode("ascii", "replace").rstrip()
-        error = WorkerGone("The engine is shutting down.", detail=f"GOAWAY, code {code} {text}".rstrip(), said=text)
+        error = WorkerGone(
+            "The engine is shutting down.", detail=f"GOAWAY, code {code} {text}".rstrip(), outside_text=text
+        )
         for stream in [stream for stream in self._streams.values() if stream.id > last]:
             self._finish(stream, error)
         self._drop_waiting(error)
@@ -574,7 +576,9 @@ class Connection:
     def _fail(self, fault: ProtocolError) -> None:
         last = bytes(4) + _U32.pack(fault.code)
         self.out.append(wire.frame(wire.GOAWAY, 0, 0, last + fault.reason.encode()[:200]))
-        self.lost(EngineGarbled("The engine broke its own protocol.", detail=fault.reason, said=fault.said))
+        self.lost(
+            EngineGarbled("The engine broke its own protocol.", detail=fault.reason, outside_text=fault.outside_text)
+        )
 
     def _output(self) -> None:
         """Called where something else than the peer's bytes may have made output, or ended a draining connection's last call."""

@@ -70,14 +70,14 @@ class SettingsParameter:
 
 
 class ProtocolError(Exception):
-    """The peer broke the connection's rules: nothing that follows can be trusted. `said`: the part of the reason that may
+    """The peer broke the connection's rules: nothing that follows can be trusted. `outside_text`: the part of the reason that may
     have what the peer sent."""
 
-    def __init__(self, code: int, reason: str, *, said: str = "") -> None:
+    def __init__(self, code: int, reason: str, *, outside_text: str = "") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
-        self.said = said
+        self.outside_text = outside_text
 
 
 FRAME_HEAD = struct.Struct(">HBBBI")

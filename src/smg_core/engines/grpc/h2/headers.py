@@ -222,7 +222,7 @@ class HeadDecoder:
             fields = [(str(field[0]), str(field[1])) for field in self._decoder.decode(block)]
         except HPACKError as error:
             reason = f"a header block that cannot be decoded: {error}"
-            raise ProtocolError(Code.COMPRESSION_ERROR, reason, said=str(error)) from None
+            raise ProtocolError(Code.COMPRESSION_ERROR, reason, outside_text=str(error)) from None
         stable = len(block) <= 256 and leaves_table(block)
         if not stable or len(self._heads) >= 64:
             self._heads.clear()

@@ -356,7 +356,7 @@ def _format(
 ) -> tuple[ProviderJson, ProviderJson | None]:
     """What `output_config` says of the format, and the tool that stands in for it where the model has no such word."""
     wanted = request.response_format
-    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.told == "none"):
+    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.strength == "none"):
         return {}, None
     if not isinstance(wanted, SchemaFormat):
         raise not_for("response_format", PROVIDER)

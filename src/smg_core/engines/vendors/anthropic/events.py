@@ -25,11 +25,11 @@ from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in,
 from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
+from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, FinishReason, Started, Usage, Verbatim
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["MessagesDecoder", "error_in"]
 
@@ -70,7 +70,7 @@ def error_in(error: ClaudeErrorWire, status: int, wait: float | None = None) -> 
     meant = KINDS.get(error.type)
     if (error.details or {}).get("error_code") == "enforced_spend_limit_reached":
         meant = "unfunded"
-    return error_of(SaidRefusal(status, error.message, meant, wait, error.type))
+    return error_of(ProviderRefusal(status, error.message, meant, wait, error.type))
 
 
 class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
@@ -192,9 +192,9 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
             case _ if self.told:  # a client of the provider's own API may know it
                 self._block.end(events)
             case _:
-                said = repr(block.type[:64])
+                kind = repr(block.type[:64])
                 raise EngineGarbled(
-                    "The provider answered with a block that cannot be passed on.", detail=said, said=said
+                    "The provider answered with a block that cannot be passed on.", detail=kind, outside_text=kind
                 )
 
     def _delta(self, delta: ClaudeDeltaWire, events: list[Event]) -> None:
@@ -257,21 +257,21 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         events.append(Finished(0, reason, self._matched, cut))
         events.append(self._usage() or Usage(0, 0))
 
-    def _count(self, told: ClaudeUsageWire | None) -> None:
+    def _count(self, usage: ClaudeUsageWire | None) -> None:
         """Take in the counts that an event has; it says nothing of those that it lacks."""
-        if told is None:
+        if usage is None:
             return
         self._counted = True
         for name in _COUNTS:
-            if (value := getattr(told, name)) is not None:
+            if (value := getattr(usage, name)) is not None:
                 setattr(self._counts, name, value)
 
     def _usage(self) -> Usage | None:
         if not self._counted:
             return None
         counts = self._counts
-        read, written = told_count(counts.cache_read_input_tokens), told_count(counts.cache_creation_input_tokens)
-        completion = told_count(counts.output_tokens)
-        thought = told_count(counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None)
-        prompt = told_count(counts.input_tokens) + read + written
+        read, written = reported_count(counts.cache_read_input_tokens), reported_count(counts.cache_creation_input_tokens)
+        completion = reported_count(counts.output_tokens)
+        thought = reported_count(counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None)
+        prompt = reported_count(counts.input_tokens) + read + written
         return Usage(prompt, completion, read, min(thought, completion), written)

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 from msgspec import Struct
 
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["ModelFacts", "facts_of", "named_facts"]
 
@@ -92,7 +92,9 @@ def facts_of(body: bytes) -> tuple[str, ModelFacts]:
     """The model's id and facts, of the answer to GET /v1/models/{id}. Raises msgspec.DecodeError for what is no such answer."""
     model = _MODEL.decode(body)
     facts = attrs.evolve(
-        named_facts(model.id), max_tokens=told_count(model.max_tokens), context=told_count(model.max_input_tokens)
+        named_facts(model.id),
+        max_tokens=reported_count(model.max_tokens),
+        context=reported_count(model.max_input_tokens),
     )
     known = model.capabilities
     if known is None:

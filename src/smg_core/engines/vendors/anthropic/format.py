@@ -101,7 +101,7 @@ class MessagesFormat:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+                "The provider's count of tokens cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def about(self, model: str) -> ProviderCall:
@@ -114,7 +114,7 @@ class MessagesFormat:
             name, self._known = facts_of(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+                "The provider's word on the model cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
         return DescribedModel(name, self._known.context)
 

@@ -86,7 +86,7 @@ class ConverseFormat:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+                "The provider's count of tokens cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def about(self, model: str) -> None:

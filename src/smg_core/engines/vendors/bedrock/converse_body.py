@@ -332,7 +332,7 @@ def _demanded(
 
 def _format(request: GenerationRequest, family: ModelFamily, losses: Losses) -> ProviderJson:
     wanted = request.response_format
-    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.told == "none"):
+    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.strength == "none"):
         return {}
     if not isinstance(wanted, SchemaFormat):
         raise not_for("response_format", PROVIDER)

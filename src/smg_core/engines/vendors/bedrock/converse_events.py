@@ -27,7 +27,7 @@ from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled
 from smg_core.events import Event, Finished, FinishReason, Started, Usage
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["ConverseDecoder"]
 
@@ -61,7 +61,7 @@ class ConverseDecoder(BedrockAnswer):
         self._redacted = ""
         self._cited: list[Mapping[str, object]] = []
         self._reason: FinishReason | None = None
-        self._said = ""
+        self._stop_reason = ""
         self._counts: ConverseUsageWire | None = None
 
     @property
@@ -79,8 +79,8 @@ class ConverseDecoder(BedrockAnswer):
             case "messageStart":
                 events.append(Started(0, None, self._model))
             case "messageStop":
-                self._said = _read(message, _STOP).stop_reason
-                self._reason = reason_of(self._said, _REASONS, self._block)
+                self._stop_reason = _read(message, _STOP).stop_reason
+                self._reason = reason_of(self._stop_reason, _REASONS, self._block)
             case "metadata":
                 self._counts = _read(message, _METADATA).usage
                 self._finish(events)
@@ -93,8 +93,8 @@ class ConverseDecoder(BedrockAnswer):
             raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
         self._block.call(call.tool_use_id, *self._names.own(call.name), events)
 
-    def _delta(self, told: ConverseDeltaWire, events: list[Event]) -> None:
-        delta = told.delta
+    def _delta(self, piece: ConverseDeltaWire, events: list[Event]) -> None:
+        delta = piece.delta
         if delta.text is not None:
             self._block.text(delta.text, events)
         elif delta.tool_use is not None:
@@ -150,7 +150,7 @@ class ConverseDecoder(BedrockAnswer):
     def _finish(self, events: list[Event]) -> None:
         if self._reason is None:
             raise EngineGarbled("The provider ended its answer without a reason.", detail="metadata came first")
-        malformed = self._said == "malformed_tool_use"
+        malformed = self._stop_reason == "malformed_tool_use"
         cut = malformed or (
             (self._reason in _CUTTING and self._block.kind != "") or bool(self._block.calls and not self._block.whole)
         )
@@ -163,9 +163,9 @@ class ConverseDecoder(BedrockAnswer):
         counts = self._counts
         if counts is None:
             return None
-        read, written = told_count(counts.cache_read_input_tokens), told_count(counts.cache_write_input_tokens)
-        prompt = told_count(counts.input_tokens) + read + written
-        return Usage(prompt, told_count(counts.output_tokens), read, 0, written)
+        read, written = reported_count(counts.cache_read_input_tokens), reported_count(counts.cache_write_input_tokens)
+        prompt = reported_count(counts.input_tokens) + read + written
+        return Usage(prompt, reported_count(counts.output_tokens), read, 0, written)
 
 
 def _read(message: EventMessage, decoder: msgspec.json.Decoder[S]) -> S:
@@ -173,5 +173,5 @@ def _read(message: EventMessage, decoder: msgspec.json.Decoder[S]) -> S:
         return decoder.decode(message.payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
-            "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
+            "The provider sent what is no event of an answer.", detail=str(error), outside_text=str(error)
         ) from None

@@ -95,7 +95,7 @@ class InvokeMessagesFormat:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+                "The provider's count of tokens cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def about(self, model: str) -> None:
@@ -143,7 +143,7 @@ class _Invoked(BedrockAnswer):
             event = _CHUNK.decode(message.payload).event
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider sent what is no event of an answer.", detail=str(error), said=str(error)
+                "The provider sent what is no event of an answer.", detail=str(error), outside_text=str(error)
             ) from None
         events += self._inner.event(event)
         self.done, self.error = self._inner.done, self._inner.error

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of, waited
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of, waited
 from smg_core.errors import SmgError
 
 __all__ = ["error_in_stream", "error_of_reply"]
@@ -50,7 +50,7 @@ _NO_MODEL = ("on-demand throughput isn", "provided model identifier is invalid",
 _CLOCK = ("Signature expired", "Signature not yet current", "RequestTimeTooSkewed")
 
 
-class _Said(Struct):
+class _ErrorMessage(Struct):
     message: str | None = None
     Message: str | None = None
     originalMessage: str | None = None  # noqa: N815
@@ -60,7 +60,7 @@ def error_of_reply(reply: HttpReply) -> SmgError:
     """The error of a whole answer."""
     word = reply.headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2]
     text = _text(reply.body)
-    error = error_of(SaidRefusal(reply.status, text, _meaning(word, text), waited(reply.headers), word))
+    error = error_of(ProviderRefusal(reply.status, text, _meaning(word, text), waited(reply.headers), word))
     if any(each in text for each in _CLOCK):
         error.detail = f"{error.detail}; the clock of this machine is off"
     return error
@@ -71,7 +71,7 @@ def error_in_stream(message: EventMessage) -> SmgError:
     word = message.text(":exception-type") or message.text(":error-code")
     text = _text(message.payload) or message.text(":error-message")
     meant = _meaning(word, text) or "failed"
-    return error_of(SaidRefusal(_STATUSES.get(meant, 500), text, meant, None, word))
+    return error_of(ProviderRefusal(_STATUSES.get(meant, 500), text, meant, None, word))
 
 
 def _meaning(word: str, text: str) -> RefusalClass | None:
@@ -85,8 +85,8 @@ def _meaning(word: str, text: str) -> RefusalClass | None:
 
 def _text(body: bytes) -> str:
     try:
-        said = msgspec.json.decode(body, type=_Said)
+        fields = msgspec.json.decode(body, type=_ErrorMessage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body.decode("utf-8", "replace")
-    parts = [each for each in (said.message or said.Message, said.originalMessage) if each]
+    parts = [each for each in (fields.message or fields.Message, fields.originalMessage) if each]
     return ": ".join(parts)

@@ -411,8 +411,8 @@ def _return_details(
 
 def _deepseek_thinks(body: ProviderJson) -> bool:
     """Whether DeepSeek's model reasons: it was told to, or has it in its name."""
-    told = body.get("thinking")
-    return told == {"type": "enabled"} or (told is None and b"reasoner" in msgspec.json.encode(body["model"]))
+    thinking = body.get("thinking")
+    return thinking == {"type": "enabled"} or (thinking is None and b"reasoner" in msgspec.json.encode(body["model"]))
 
 
 def _rewritten(message: dict[str, Any], profile: ChatProfile) -> bool:

@@ -62,21 +62,21 @@ class DetailedReasoning:
         if self._inner.error is None:
             for each in self._events.feed(data):
                 self._take(each)
-        return self._told(events)
+        return self._with_reasoning(events)
 
     def end(self) -> list[Event]:
         """The events that the end of a stream brings."""
-        return self._told(self._inner.end())
+        return self._with_reasoning(self._inner.end())
 
     def whole(self, body: bytes) -> list[Event]:
         """The events of an answer that is no stream."""
         events = self._inner.whole(body)
         self._take(body)
-        return self._told(events)
+        return self._with_reasoning(events)
 
     def fail(self, error: SmgError) -> list[Event]:
         """Give up because of `error`, with the events that can still be given."""
-        return self._told(self._inner.fail(error))
+        return self._with_reasoning(self._inner.fail(error))
 
     def _take(self, data: bytes) -> None:
         if DETAILS.encode() not in data:
@@ -86,8 +86,8 @@ class DetailedReasoning:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return  # the other reader says what is wrong with it, where that matters
         for choice in choices:
-            said = choice.delta or choice.message
-            for each in (said.reasoning_details if said is not None else None) or ():
+            delta = choice.delta or choice.message
+            for each in (delta.reasoning_details if delta is not None else None) or ():
                 self._join(each)
 
     def _join(self, piece: dict[str, Any]) -> None:
@@ -101,15 +101,15 @@ class DetailedReasoning:
             if value is not None:
                 last[name] = before + value if joins else value
 
-    def _told(self, events: list[Event]) -> list[Event]:
+    def _with_reasoning(self, events: list[Event]) -> list[Event]:
         self.done, self.error = self._inner.done, self._inner.error
         ends = [at for at, each in enumerate(events) if isinstance(each, Finished)]
         if not ends or not self._details:
             return events
         original = Carried(self._provider, "", self._model, "thought", msgspec.json.encode(self._details))
         self._details = []
-        told: list[Event] = [ReasoningDelta(0, ""), ReasoningEnd(0, carrying(original))]
-        return [*events[: ends[0]], *told, *events[ends[0] :]]
+        reasoning_events: list[Event] = [ReasoningDelta(0, ""), ReasoningEnd(0, carrying(original))]
+        return [*events[: ends[0]], *reasoning_events, *events[ends[0] :]]
 
 
 def details_of(message: Message, provider: str, model: str) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ import msgspec
 
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.openai.chunks import ErrorWire
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of, waited
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of, waited
 from smg_core.errors import SmgError
 
 __all__ = ["chat_refusal", "error_in_chunk"]
@@ -36,7 +36,7 @@ _CODES: Mapping[str, RefusalClass] = {
 
 def chat_refusal(reply: HttpReply, provider: str) -> SmgError:
     """The error of an answer whose status is not 200."""
-    words, text = _said(reply.body)
+    words, text = _error_words(reply.body)
     return _error(reply.status, words, text, provider, waited(reply.headers))
 
 
@@ -54,10 +54,10 @@ def _error(status: int, words: Sequence[str], text: str, provider: str, wait: fl
     meant = next((_CODES[word] for word in words if word in _CODES), None)
     if provider == "openrouter" and status == 403:
         meant = "filtered"  # its moderation; a wrong key is 401 there
-    return error_of(SaidRefusal(status, text, meant, wait, " ".join(words)))
+    return error_of(ProviderRefusal(status, text, meant, wait, " ".join(words)))
 
 
-def _said(body: bytes) -> tuple[list[str], str]:
+def _error_words(body: bytes) -> tuple[list[str], str]:
     """The words of an error, its code and its kind, and its sentence."""
     try:
         found = msgspec.json.decode(body, type=Any)

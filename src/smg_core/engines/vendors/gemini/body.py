@@ -182,7 +182,7 @@ def _level(asked: ReasoningSettings, facts: GeminiFacts, losses: Losses) -> str:
 
 def _format(request: GenerationRequest, facts: GeminiFacts) -> ProviderJson:
     wanted = request.response_format
-    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.told == "none"):
+    if isinstance(wanted, TextFormat) or (isinstance(wanted, SchemaFormat) and wanted.strength == "none"):
         return {}
     if isinstance(wanted, ChoiceFormat):
         return {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": list(wanted.choices)}}

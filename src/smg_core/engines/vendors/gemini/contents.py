@@ -118,7 +118,7 @@ class ContentWriter:
                 else:
                     waiting.append(original)
                 continue
-            written = self._said(part, where)
+            written = self._written(part, where)
             if written is None:
                 continue
             parts.append(written)
@@ -135,7 +135,7 @@ class ContentWriter:
             self.losses.note("reasoning", "left out, for another model has made it")
         return None
 
-    def _said(self, part: Part, at: str) -> ProviderJson | None:
+    def _written(self, part: Part, at: str) -> ProviderJson | None:
         match part:
             case Text():
                 self._unmarked(part.cache)

@@ -24,7 +24,7 @@ from smg_core.engines.vendors.gemini.wire import (
 )
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of, span_seconds
+from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of, span_seconds
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
@@ -38,7 +38,7 @@ from smg_core.events import (
     Usage,
     Verbatim,
 )
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["GeminiDecoder", "gemini_error_in"]
 
@@ -83,7 +83,7 @@ def gemini_error_in(error: GeminiErrorWire, status: int) -> SmgError:
             quota = str(violated.get("quotaId", "")) if isinstance(violated, dict) else ""
             if "PerDay" in quota or (quota and violated.get("quotaValue") == "0"):
                 meant = "unfunded"
-    return error_of(SaidRefusal(status, error.message, meant, wait, error.status))
+    return error_of(ProviderRefusal(status, error.message, meant, wait, error.status))
 
 
 class _Choice:
@@ -129,7 +129,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         self._call_ids: list[str] = []  # of the calls in the event that was read last
 
     @property
-    def _all_said(self) -> bool:
+    def _may_end(self) -> bool:
         """Whether the stream may end here. More may come all the same: so nothing says that its end alone is due."""
         return self._blocked or all(choice.reason is not None for choice in self._choices)
 
@@ -261,7 +261,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
     # ------------------------------------------------------------------------------------------------------------ end
 
     def _over(self, events: list[Event]) -> None:
-        if not self._all_said:
+        if not self._may_end:
             super()._over(events)
         for index, choice in enumerate(self._choices):
             events += self._finished(index, choice)
@@ -273,9 +273,9 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         if choice.reason is None:
             reason: FinishReason = "content_filter"  # the prompt was not answered
         else:
-            said = f"{choice.reason}: {choice.message}"
+            sentence = f"{choice.reason}: {choice.message}"
             if choice.reason in GAVE_UP:
-                raise gave_up(said)
+                raise gave_up(sentence)
             found = reason_of(choice.reason, _REASONS, choice.block)
             reason = "tool_calls" if found == "stop" and choice.block.calls else found
         cut = reason in _CUTTING and choice.block.incomplete
@@ -287,9 +287,9 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         counts = self._counts
         if counts is None:
             return None
-        prompt = told_count(counts.prompt_token_count)
-        candidates, thoughts = told_count(counts.candidates_token_count), told_count(counts.thoughts_token_count)
-        inclusive = thoughts and prompt + candidates == told_count(counts.total_token_count)
+        prompt = reported_count(counts.prompt_token_count)
+        candidates, thoughts = reported_count(counts.candidates_token_count), reported_count(counts.thoughts_token_count)
+        inclusive = thoughts and prompt + candidates == reported_count(counts.total_token_count)
         completion = candidates if inclusive else candidates + thoughts
-        cached = told_count(counts.cached_content_token_count)
-        return Usage(prompt + told_count(counts.tool_use_prompt_token_count), completion, cached, thoughts)
+        cached = reported_count(counts.cached_content_token_count)
+        return Usage(prompt + reported_count(counts.tool_use_prompt_token_count), completion, cached, thoughts)

@@ -20,7 +20,7 @@ from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, 
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.origin import Origin
 from smg_core.request import GenerationRequest
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["GeminiFormat"]
 
@@ -102,7 +102,7 @@ class GeminiFormat:
             return msgspec.json.decode(body, type=_Counted).total_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+                "The provider's count of tokens cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def about(self, model: str) -> ProviderCall:
@@ -115,9 +115,9 @@ class GeminiFormat:
             model = msgspec.json.decode(body, type=_Model)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+                "The provider's word on the model cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
-        self._context, self._output = told_count(model.input_token_limit), told_count(model.output_token_limit)
+        self._context, self._output = reported_count(model.input_token_limit), reported_count(model.output_token_limit)
         return DescribedModel(model.name, self._context)
 
     def refusal(self, reply: HttpReply) -> SmgError:

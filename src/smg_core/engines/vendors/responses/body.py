@@ -155,7 +155,7 @@ def _text(request: GenerationRequest) -> ProviderJson:
     wanted = request.response_format
     if isinstance(wanted, JsonFormat):
         text["format"] = {"type": "json_object"}
-    elif isinstance(wanted, SchemaFormat) and wanted.told != "none":
+    elif isinstance(wanted, SchemaFormat) and wanted.strength != "none":
         form = {"type": "json_schema", "name": wanted.name, "schema": dict(wanted.schema), "strict": wanted.strict}
         text["format"] = form if wanted.description is None else {**form, "description": wanted.description}
     elif not isinstance(wanted, TextFormat | SchemaFormat):

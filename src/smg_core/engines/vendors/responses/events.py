@@ -15,7 +15,7 @@ from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, SaidRefusal, error_of
+from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import (
     ResponsesError,
@@ -38,7 +38,7 @@ from smg_core.events import (
     Usage,
     Verbatim,
 )
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 
 __all__ = ["ResponsesDecoder", "responses_error_in"]
 
@@ -66,7 +66,7 @@ def responses_error_in(error: ResponsesError, status: int, wait: float | None = 
     """The error for the provider's error object; `status` is that of the answer, 200 in mid-stream."""
     meant = CODES.get(error.code or "") or (CODES.get(error.type or "") if status == 200 else None)
     words = " ".join(each for each in (error.type, error.code) if each)
-    return error_of(SaidRefusal(status, error.message or "", meant, wait, words))
+    return error_of(ProviderRefusal(status, error.message or "", meant, wait, words))
 
 
 _RESULT = msgspec.json.Decoder(ResponsesResult)
@@ -86,7 +86,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         self._block = OpenBlock(0)
         self._item: ResponsesItemWire | None = None  # the one that is open
         self._place = -1  # its place in the output
-        self._told = False  # of the open call: its arguments have come in pieces
+        self._in_pieces = False  # of the open call: its arguments have come in pieces
         self._refused = False
         self._renamed: dict[int, str] = {}  # ids of calls that are not the provider's, by their places
         self._result: ResponsesResult | None = None
@@ -143,8 +143,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
                 self._part(part, events)
             if item.type == "reasoning":
                 parts = [*_PARTS.decode(item.summary), *item.content]
-                if said := "\n\n".join(part.text for part in parts):
-                    self._block.reasoning(said, events)
+                if outside_text := "\n\n".join(part.text for part in parts):
+                    self._block.reasoning(outside_text, events)
             self._end_item(item, place, events)
         self._finish(result, events)
 
@@ -205,9 +205,9 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         elif self.told:  # a client of the provider's own API may know it
             self._block.end(events)
         else:
-            said = repr(item.type[:64])
-            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=said, said=said)
-        self._item, self._place, self._told = item, place, False
+            kind = repr(item.type[:64])
+            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=kind, outside_text=kind)
+        self._item, self._place, self._in_pieces = item, place, False
 
     def _call(self, item: ResponsesItemWire, place: int, events: list[Event]) -> None:
         if self._block.calls >= self._limits.http_calls:
@@ -220,7 +220,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
 
     def _arguments(self, event: ResponsesEventWire, events: list[Event]) -> None:
         if event.output_index == self._place and self._item is not None:
-            self._told = True
+            self._in_pieces = True
             self._block.arguments(event.delta, events, custom=self._item.type == "custom_tool_call")
 
     def _end_item(self, item: ResponsesItemWire, place: int, events: list[Event]) -> None:
@@ -228,8 +228,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             custom = item.type == "custom_tool_call"
             if place != self._place or self._item is None:
                 self._call(item, place, events)
-                self._told = False
-            if not self._told:
+                self._in_pieces = False
+            if not self._in_pieces:
                 self._block.arguments(item.input if custom else item.arguments, events, custom=custom)
             self._block.end(events)
         elif item.type == "reasoning" and item.encrypted_content:
@@ -249,11 +249,11 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         }
         return carrying(Carried(PROVIDER, self._account, self._model, "thought", msgspec.json.encode(whole)))
 
-    def _annotate(self, told: Mapping[str, object], events: list[Event]) -> None:
-        url = told.get("url")
-        source = url if isinstance(url, str) else str(told.get("file_id", ""))
-        start, end = told.get("start_index"), told.get("end_index")
-        title = str(told.get("title") or told.get("filename") or "")
+    def _annotate(self, annotation: Mapping[str, object], events: list[Event]) -> None:
+        url = annotation.get("url")
+        source = url if isinstance(url, str) else str(annotation.get("file_id", ""))
+        start, end = annotation.get("start_index"), annotation.get("end_index")
+        title = str(annotation.get("title") or annotation.get("filename") or "")
         kind = "url" if isinstance(url, str) else "file"
         begun, ended = start if isinstance(start, int) else 0, end if isinstance(end, int) else None
         self._block.annotate(kind, begun, source, title, "", events, ended)
@@ -264,8 +264,8 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         if result.status == "failed" or result.error is not None:
             raise responses_error_in(result.error or ResponsesError("the response failed"), 200)
         if result.status == "incomplete":
-            told = result.incomplete_details.reason if result.incomplete_details is not None else None
-            reason: FinishReason = _INCOMPLETE.get(told or "", "length")  # whatever the word: there would be more
+            cause = result.incomplete_details.reason if result.incomplete_details is not None else None
+            reason: FinishReason = _INCOMPLETE.get(cause or "", "length")  # whatever the word: there would be more
         elif result.status == "cancelled":
             reason = "abort"
         else:
@@ -281,14 +281,14 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         if counts is None:
             return None
         read, made = counts.input_tokens_details, counts.output_tokens_details
-        completion = told_count(counts.output_tokens)
-        thought = told_count(made.reasoning_tokens if made is not None else None)
+        completion = reported_count(counts.output_tokens)
+        thought = reported_count(made.reasoning_tokens if made is not None else None)
         return Usage(
-            told_count(counts.input_tokens),
+            reported_count(counts.input_tokens),
             completion,
-            told_count(read.cached_tokens if read is not None else None),
+            reported_count(read.cached_tokens if read is not None else None),
             min(completion, thought),
-            told_count(read.cache_write_tokens if read is not None else None),
+            reported_count(read.cache_write_tokens if read is not None else None),
         )
 
 

@@ -96,7 +96,7 @@ class ResponsesFormat:
             return msgspec.json.decode(body, type=_Counted).input_tokens
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's count of tokens cannot be read.", detail=str(error), said=str(error)
+                "The provider's count of tokens cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def about(self, model: str) -> ProviderCall:
@@ -109,7 +109,7 @@ class ResponsesFormat:
             return DescribedModel(msgspec.json.decode(body, type=_Model).id)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EngineGarbled(
-                "The provider's word on the model cannot be read.", detail=str(error), said=str(error)
+                "The provider's word on the model cannot be read.", detail=str(error), outside_text=str(error)
             ) from None
 
     def refusal(self, reply: HttpReply) -> SmgError:

@@ -241,7 +241,7 @@ def test_the_choice_of_a_subset() -> None:
 
 def test_a_schema_is_held_to() -> None:
     asked = decode(text={"format": {"type": "json_schema", "name": "p", "schema": {"type": "object"}}})
-    assert asked.generation.response_format == SchemaFormat({"type": "object"}, "p", told="wished")
+    assert asked.generation.response_format == SchemaFormat({"type": "object"}, "p", strength="wished")
 
 
 # ------------------------------------------------------------------------------------------------------------- captures
@@ -464,8 +464,8 @@ def test_a_result_stands_directly_behind_the_turn_of_its_call_whatever_the_devel
             first -= 1
         calls = {part.id for part in messages[first].parts if isinstance(part, ToolCall)}
         assert {part.call_id for part in message.parts if isinstance(part, ToolResult)} <= calls
-    told = [part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)]
-    assert sorted(told) == sorted(f"call_{number}" for number in numbers)
+    strength = [part.call_id for message in messages for part in message.parts if isinstance(part, ToolResult)]
+    assert sorted(strength) == sorted(f"call_{number}" for number in numbers)
     notes = [item for item in items if item.get("role") in ("developer", "system")]
     assert roles(request).count("developer") + roles(request).count("system") == len(notes)
     assert len(request.places) == len(messages)

@@ -5,7 +5,7 @@ Pure. Above: `running`, `plugin`, `server`. Below: nothing.
 
 import attrs
 
-__all__ = ["GuestSaid"]
+__all__ = ["GuestReport"]
 
 _LINE = 1000  # characters of a line that a guest logs
 _LINES_OF_CALL = 64  # lines that are kept of one call
@@ -15,7 +15,7 @@ _MOST_COUNTED = 2.0**53  # what a counter may come to: numbers beyond it are not
 
 
 @attrs.define
-class GuestSaid:
+class GuestReport:
     """What a guest said in one call: lines of its log by level, how many more it said, and what it counted. `size`: characters of
     all of it."""
 

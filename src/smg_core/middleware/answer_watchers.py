@@ -25,11 +25,11 @@ from smg_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from smg_core.middleware.active import SaidLink
+from smg_core.middleware.active import AnswerWatcher
 from smg_core.middleware.base import AnswerPiece
 from smg_core.middleware.chain import PluginChain
 
-__all__ = ["SaidByModel"]
+__all__ = ["AnswerWatchers"]
 
 _Kind = Literal["text", "reasoning", "arguments"]
 _Delta = TextDelta | RefusalDelta | ReasoningDelta | ToolCallDelta
@@ -37,13 +37,13 @@ _Steps = Generator[Awaitable[str], str, list[Event]]
 _DELTAS = {TextDelta: "text", RefusalDelta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "arguments"}
 
 
-class SaidByModel:
+class AnswerWatchers:
     """The plugins of one answer. `first_choice` is added to the choices of its events: the answers that make one response
     together, one at a time by `turn`, show plugins choices of their own."""
 
     def __init__(self, chain: PluginChain, first_choice: int = 0, turn: asyncio.Lock | None = None) -> None:
         self._turn = turn or asyncio.Lock()  # calls of one plugin in one exchange do not overlap
-        self._stages = [_stage(chain, link, first_choice) for link in chain.said()]
+        self._stages = [_stage(chain, link, first_choice) for link in chain.watchers()]
 
     async def __call__(self, events: Sequence[Event]) -> Sequence[Event]:
         """The events that leave in the place of these. Raises SmgError: a refusal, or a plugin that failed and is "closed"."""
@@ -59,14 +59,14 @@ class SaidByModel:
         return events
 
 
-def _stage(chain: PluginChain, link: SaidLink, first_choice: int) -> "_Texts | _Events":
+def _stage(chain: PluginChain, link: AnswerWatcher, first_choice: int) -> "_Texts | _Events":
     return _Events(chain, link) if link.events else _Texts(chain, link, first_choice)
 
 
 class _Events:
     """A plugin that is shown events."""
 
-    def __init__(self, chain: PluginChain, link: SaidLink) -> None:
+    def __init__(self, chain: PluginChain, link: AnswerWatcher) -> None:
         self._chain, self._link = chain, link
 
     def of(self, events: Sequence[Event]) -> _Steps:
@@ -93,7 +93,7 @@ class _Block:
 class _Texts:
     """A plugin that is shown texts."""
 
-    def __init__(self, chain: PluginChain, link: SaidLink, first_choice: int) -> None:
+    def __init__(self, chain: PluginChain, link: AnswerWatcher, first_choice: int) -> None:
         self._chain, self._link, self._first = chain, link, first_choice
         self._blocks: dict[int, _Block] = {}
 
@@ -118,7 +118,7 @@ class _Texts:
 
     def _shown(self, index: int, block: _Block, text: str, *, last: bool) -> Generator[Awaitable[str], str, str]:
         piece = AnswerPiece(text, block.kind, self._first + index, last)
-        left = self._chain.said_piece(self._link, piece)
+        left = self._chain.watched_piece(self._link, piece)
         return left if isinstance(left, str) else (yield left)
 
     def _delta(self, event: _Delta, left: list[Event]) -> Generator[Awaitable[str], str, None]:

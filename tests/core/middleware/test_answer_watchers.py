@@ -30,6 +30,7 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
+from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import (
     CONTINUE,
     About,
@@ -44,7 +45,6 @@ from smg_core.middleware.chain import Happened, PluginChain
 from smg_core.middleware.entries import Entry, Link
 from smg_core.middleware.plan import PluginPlan
 from smg_core.middleware.python import PythonPlugin, python_middleware
-from smg_core.middleware.said import SaidByModel
 
 HERE = "tests.core.middleware.test_said"
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins" / "redaction" / "redact_numbers.py"
@@ -134,7 +134,7 @@ def _made(plugin: type[PythonPlugin], entry: Entry) -> Any:
 
 
 def left(chain: PluginChain, *batches: Sequence[Event]) -> list[Event]:
-    said = SaidByModel(chain)
+    said = AnswerWatchers(chain)
 
     async def shown() -> list[Event]:
         found: list[Event] = []

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.wasm.told import GuestSaid
+from smg_core.wasm.guest_report import GuestReport
 
 COUNTED = st.lists(
     st.tuples(st.sampled_from(("a", "b")), st.floats() | st.sampled_from((1e308, 2.0**53, 1.0))), max_size=8
@@ -12,7 +12,7 @@ COUNTED = st.lists(
 
 @given(COUNTED)
 def test_a_counter_is_finite_and_goes_up_and_what_is_not_counted_is_told(counted: list[tuple[str, float]]) -> None:
-    said, taken = GuestSaid(), 0
+    said, taken = GuestReport(), 0
     for name, by in counted:
         before = dict(said.counts)
         said.count(name, by)
@@ -22,7 +22,7 @@ def test_a_counter_is_finite_and_goes_up_and_what_is_not_counted_is_told(counted
 
 
 def test_a_number_that_would_make_a_counter_too_large_is_dropped() -> None:
-    said = GuestSaid()
+    said = GuestReport()
     said.count("big", 1e308)
     said.count("big", 2.0**53)
     said.count("big", 2.0)

@@ -13,7 +13,7 @@ from smg_core.errors import EngineGarbled
 from smg_core.sse import SseReader
 from smg_simulator.cassettes.secret_names import without_secrets
 
-__all__ = ["AnswerSaid", "what_was_said"]
+__all__ = ["AnswerSummary", "summary_of_answer"]
 
 _MOST = 1 << 20  # characters of a text that are kept
 _Json = Mapping[str, Any]
@@ -22,7 +22,7 @@ _EPHEMERAL = "/client_secrets"
 """The end of the path of an API whose answers are keys."""
 
 
-class AnswerSaid(msgspec.Struct, omit_defaults=True):
+class AnswerSummary(msgspec.Struct, omit_defaults=True):
     """What one answer says. `calls` are names with arguments as JSON; `characters` is the length of its text, which stays where
     the text itself is left out."""
 
@@ -35,9 +35,9 @@ class AnswerSaid(msgspec.Struct, omit_defaults=True):
     error: str = ""
     characters: int = 0
 
-    def without_words(self) -> "AnswerSaid":
+    def without_words(self) -> "AnswerSummary":
         """The same without what it says: the names of calls, lengths and numbers stay."""
-        return AnswerSaid(
+        return AnswerSummary(
             calls=[(name, "") for name, _ in self.calls],
             finish=self.finish,
             prompt_tokens=self.prompt_tokens,
@@ -47,24 +47,24 @@ class AnswerSaid(msgspec.Struct, omit_defaults=True):
         )
 
 
-def what_was_said(path: str, status: int, content_type: str, body: bytes) -> AnswerSaid:
+def summary_of_answer(path: str, status: int, content_type: str, body: bytes) -> AnswerSummary:
     """What the whole body of an answer says."""
     if status >= 400:
-        return AnswerSaid(error=body[:_MOST].decode(errors="replace"))
+        return AnswerSummary(error=body[:_MOST].decode(errors="replace"))
     read = next((each for suffix, each in _READERS.items() if path.partition("?")[0].endswith(suffix)), None)
     try:
         if read is None:
-            said = AnswerSaid(text=_other(path, body)[:_MOST])
+            said = AnswerSummary(text=_other(path, body)[:_MOST])
         elif content_type.startswith("text/event-stream"):
-            said = AnswerSaid()
+            said = AnswerSummary()
             for event in _events(body):
                 read(said, event)
         else:
-            said, found = AnswerSaid(), msgspec.json.decode(body)
+            said, found = AnswerSummary(), msgspec.json.decode(body)
             for piece in found if isinstance(found, list) else [found]:
                 read(said, _object(piece))
     except (msgspec.DecodeError, EngineGarbled, KeyError, TypeError, IndexError, AttributeError) as error:
-        return AnswerSaid(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
+        return AnswerSummary(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
     said.characters = len(said.text)
     return said
 
@@ -99,7 +99,7 @@ def _object(found: Any) -> _Json:
     return found if isinstance(found, dict) else {}
 
 
-def _chat(said: AnswerSaid, piece: _Json) -> None:
+def _chat(said: AnswerSummary, piece: _Json) -> None:
     """A chunk of Chat Completions, or a whole answer, whose first choice counts."""
     if piece.get("error"):
         said.error = str(piece["error"])[:_MOST]
@@ -121,7 +121,7 @@ def _chat(said: AnswerSaid, piece: _Json) -> None:
             said.calls[index] = (name + (function.get("name") or ""), arguments + (function.get("arguments") or ""))
 
 
-def _responses(said: AnswerSaid, piece: _Json) -> None:
+def _responses(said: AnswerSummary, piece: _Json) -> None:
     """An event of Responses that ends it, or a whole response."""
     if piece.get("type") == "error":
         said.error = str(piece)[:_MOST]
@@ -140,7 +140,7 @@ def _responses(said: AnswerSaid, piece: _Json) -> None:
             said.calls.append((item["name"], item.get("arguments") or item.get("input") or ""))
 
 
-def _messages(said: AnswerSaid, piece: _Json) -> None:
+def _messages(said: AnswerSummary, piece: _Json) -> None:
     """An event of Messages, or a whole message."""
     if piece.get("type") == "error":
         said.error = str(piece.get("error"))[:_MOST]
@@ -156,7 +156,7 @@ def _messages(said: AnswerSaid, piece: _Json) -> None:
         _delta(said, piece["delta"])
 
 
-def _block(said: AnswerSaid, block: _Json) -> None:
+def _block(said: AnswerSummary, block: _Json) -> None:
     said.text += block.get("text") or ""
     said.reasoning += block.get("thinking") or ""
     if block.get("type") == "tool_use":
@@ -164,7 +164,7 @@ def _block(said: AnswerSaid, block: _Json) -> None:
         said.calls.append((block["name"], arguments))
 
 
-def _delta(said: AnswerSaid, delta: _Json) -> None:
+def _delta(said: AnswerSummary, delta: _Json) -> None:
     said.text += delta.get("text") or ""
     said.reasoning += delta.get("thinking") or ""
     if delta.get("partial_json") and said.calls:
@@ -172,7 +172,7 @@ def _delta(said: AnswerSaid, delta: _Json) -> None:
         said.calls[-1] = (name, arguments + delta["partial_json"])
 
 
-def _gemini(said: AnswerSaid, piece: _Json) -> None:
+def _gemini(said: AnswerSummary, piece: _Json) -> None:
     """A piece of generateContent, whose first candidate counts."""
     if piece.get("error"):
         said.error = str(piece["error"])[:_MOST]
@@ -190,7 +190,7 @@ def _gemini(said: AnswerSaid, piece: _Json) -> None:
                 said.text += part.get("text") or ""
 
 
-_READERS: Mapping[str, Callable[[AnswerSaid, _Json], None]] = {
+_READERS: Mapping[str, Callable[[AnswerSummary, _Json], None]] = {
     "/completions": _chat,
     "/responses": _responses,
     "/messages": _messages,
