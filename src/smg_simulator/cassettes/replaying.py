@@ -60,7 +60,9 @@ async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str
                 pieces.append(piece)
         after.seconds = time.perf_counter() - began
         content_type = answer.headers.get("content-type", "")
-        after.summary = await asyncio.to_thread(summary_of_answer, before.path, after.status, content_type, b"".join(pieces))
+        after.summary = await asyncio.to_thread(
+            summary_of_answer, before.path, after.status, content_type, b"".join(pieces)
+        )
     except httpx.HTTPError as error:
         after.summary = AnswerSummary(error=str(error) or type(error).__name__)
     return after

@@ -101,7 +101,9 @@ def _reported(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome]
     figures = summary(outcomes, seconds, objective)
     sentences = [f"{args.url}, {model}: {_described(args)}"]
     if busy > BUSY:
-        sentences.append(f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them.")
+        sentences.append(
+            f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them."
+        )
     if args.report is not None:
         try:
             args.report.write_text(bench_page(f"Bench of {model}", sentences, outcomes, figures, objective))

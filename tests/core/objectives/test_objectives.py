@@ -35,7 +35,9 @@ def objectives(wish: Any = "late") -> tuple[Objectives, MemoryObserver]:
     return found, observer
 
 
-def objective_words(found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None) -> None:
+def objective_words(
+    found: Objectives, worker: Worker, reads: int, each: float, headers: dict[str, str] | None = None
+) -> None:
     """A request is sent to the worker, and answered as quickly as that is."""
     seconds = (worker.prefill_tokens + reads) / 10_000 + worker.in_flight * 0.002
     sent = found.sent(headers or {}, "m", worker, reads, 5.0)

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
+from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
 from tests.gateway.conftest import eventually, over_http
 from tests.shared import PATIENCE
 
@@ -23,7 +24,6 @@ from smg_simulator import Reply, Rule, SimulatorConfig
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_body, kept_path, read_cassette, redacted_body
 from smg_simulator.cassettes.difference import ReplayedExchange, answer_differences, replay_lines
 from smg_simulator.cassettes.recording import CassetteRecorder
-from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
 
 KEY = "sk-secret-0123456789abcdef"
 CALL = Reply(tool_calls=(("get_weather", {"city": "Paris"}),))

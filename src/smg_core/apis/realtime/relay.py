@@ -290,7 +290,9 @@ class RelayedSession:
         if len(data) <= DECODED_INLINE:
             return read_server_event(data)
         tenant = self._socket.caller.tenant
-        return await self._services.running.executor.run(lambda _: read_server_event(data), size=len(data), caller=tenant)
+        return await self._services.running.executor.run(
+            lambda _: read_server_event(data), size=len(data), caller=tenant
+        )
 
     async def _take_event(self, event: ServerEvent, data: bytes) -> None:
         kind = event.type

@@ -541,7 +541,11 @@ def parts_of(content: str | list[DeltaPart] | None) -> tuple[str, str, str]:
             thoughts.append(inner if isinstance(inner, str) else "".join([each.text or "" for each in inner]))
         elif part.type not in _SAYING_NOTHING:
             outside_text = repr(str(part.type)[:64])
-            raise EngineGarbled("The engine answered with a part that cannot be passed on.", detail=outside_text, outside_text=outside_text)
+            raise EngineGarbled(
+                "The engine answered with a part that cannot be passed on.",
+                detail=outside_text,
+                outside_text=outside_text,
+            )
     return "".join(texts), "".join(thoughts), "".join(refusals)
 
 

@@ -92,7 +92,9 @@ class Selecting:
             return workers if placing is None or wishes is None else placing.fitting(wishes, workers)
 
         ready_words = await ready(prompted, step.exclude, fits)
-        return replace(step, note=f"{step.note}; {ready_words}" if step.note and ready_words else step.note or ready_words)
+        return replace(
+            step, note=f"{step.note}; {ready_words}" if step.note and ready_words else step.note or ready_words
+        )
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises

@@ -290,7 +290,9 @@ class ChatReader:
                 elif isinstance(event, Failed):
                     raise event.error
                 elif isinstance(event, Cancelled):
-                    raise EngineGarbled("The engine gave the request up.", detail=event.reason, outside_text=event.reason)
+                    raise EngineGarbled(
+                        "The engine gave the request up.", detail=event.reason, outside_text=event.reason
+                    )
                 elif isinstance(event, Verbatim):  # may speak of choices that have ended
                     events.append(event)
                 elif not isinstance(event, Done):

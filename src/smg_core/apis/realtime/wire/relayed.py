@@ -179,7 +179,9 @@ def failure_of(response: Raw | UnsetType) -> SmgError | None:
     error = (found.status_details or _Details()).error or _Failure()
     sentence = f"{error.code or error.type or ''}: {' '.join(error.message[:300].split())}"
     kind = WorkerBusy if "rate_limit" in sentence else EngineFailed
-    return kind("The engine failed while it worked on the request.", detail=f"response failed: {sentence}", said=sentence)
+    return kind(
+        "The engine failed while it worked on the request.", detail=f"response failed: {sentence}", said=sentence
+    )
 
 
 def response_id(response: Raw | UnsetType) -> str:

@@ -25,7 +25,7 @@ from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in,
 from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, FinishReason, Started, Usage, Verbatim
@@ -270,7 +270,10 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
         if not self._counted:
             return None
         counts = self._counts
-        read, written = reported_count(counts.cache_read_input_tokens), reported_count(counts.cache_creation_input_tokens)
+        read, written = (
+            reported_count(counts.cache_read_input_tokens),
+            reported_count(counts.cache_creation_input_tokens),
+        )
         completion = reported_count(counts.output_tokens)
         thought = reported_count(counts.output_tokens_details.thinking_tokens if counts.output_tokens_details else None)
         prompt = reported_count(counts.input_tokens) + read + written

@@ -24,7 +24,7 @@ from smg_core.engines.vendors.gemini.wire import (
 )
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of, span_seconds
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of, span_seconds
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
@@ -288,7 +288,10 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
         if counts is None:
             return None
         prompt = reported_count(counts.prompt_token_count)
-        candidates, thoughts = reported_count(counts.candidates_token_count), reported_count(counts.thoughts_token_count)
+        candidates, thoughts = (
+            reported_count(counts.candidates_token_count),
+            reported_count(counts.thoughts_token_count),
+        )
         inclusive = thoughts and prompt + candidates == reported_count(counts.total_token_count)
         completion = candidates if inclusive else candidates + thoughts
         cached = reported_count(counts.cached_content_token_count)

@@ -15,7 +15,7 @@ from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
-from smg_core.engines.vendors.refusals import RefusalClass, ProviderRefusal, error_of
+from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, error_of
 from smg_core.engines.vendors.responses.items import PROVIDER
 from smg_core.engines.vendors.responses.wire import (
     ResponsesError,
@@ -206,7 +206,9 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             self._block.end(events)
         else:
             kind = repr(item.type[:64])
-            raise EngineGarbled("The provider answered with an item that cannot be passed on.", detail=kind, outside_text=kind)
+            raise EngineGarbled(
+                "The provider answered with an item that cannot be passed on.", detail=kind, outside_text=kind
+            )
         self._item, self._place, self._in_pieces = item, place, False
 
     def _call(self, item: ResponsesItemWire, place: int, events: list[Event]) -> None:
