@@ -75,8 +75,8 @@ TIERS: tuple[str, ...] = (
     "meshed",
     "serving",
     """
-        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage
-        stored
+        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions
+        apis.usage stored
     """,
     "apis.completions apis.conversations apis.moderations apis.sglang apis.status apis.tokenize background files",
     "batches containers vector_stores",

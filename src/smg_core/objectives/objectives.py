@@ -105,7 +105,7 @@ class TimedCall:
     """A call that was sent to a worker, of which is learned when its tokens come: of the `reader` until the first, then of the
     `answerer`, which may be the same. `objective_words` is what its client is told of it."""
 
-    __slots__ = ("_answerer", "_at", "_latencies", "_model", "_objectives", "_reader", "objective", "told")
+    __slots__ = ("_answerer", "_at", "_latencies", "_model", "_objectives", "_reader", "objective", "objective_words")
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class IndexFailed(StoreFailed):
     openai_code = "vector_store_unavailable"
 
     def __init__(self, reason: Literal["unreachable", "full", "failed"], detail: str, *, said: str = "") -> None:
-        super().__init__(reason, detail, said=said)
+        super().__init__(reason, detail, outside_text=said)
         what = "There is no room for the vector store" if reason == "full" else "The vector store is not available"
         self.message = f"{what} at the moment."
 

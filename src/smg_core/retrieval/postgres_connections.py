@@ -152,7 +152,7 @@ async def _told() -> AsyncIterator[None]:
         ) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         said = str(error)
-        raise IndexFailed(_reason(error), f"the indexes of vector stores: {said}", said=said) from error
+        raise IndexFailed(_reason(error), f"the indexes of vector stores: {said}", outside_text=said) from error
 
 
 def _reason(error: Exception) -> Literal["unreachable", "full", "failed"]:

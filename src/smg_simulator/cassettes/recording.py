@@ -22,7 +22,7 @@ from smg_simulator.cassettes.cassette import (
     kept_path,
     redacted_body,
 )
-from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 
 __all__ = ["CassetteRecorder"]
 

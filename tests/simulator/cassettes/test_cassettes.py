@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_simulator.cassettes.summary import AnswerSummary, summary_of_answer
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from tests.gateway.conftest import eventually, over_http
 from tests.shared import PATIENCE
 

@@ -21,7 +21,7 @@ from smg_core.imaging import PICTURE, Imaging, MadePicture, written_picture
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import GenerationRequest
 from smg_core.sse import DONE, DataReader
-from smg_core.tokens import told_count
+from smg_core.tokens import reported_count
 from smg_core.wire.json_text import encode_body
 
 __all__ = ["PictureDecoder", "write_picture_request"]
@@ -225,8 +225,8 @@ class PictureDecoder:
         if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
             return
         details = usage.input_tokens_details or _Details()
-        prompt, seen = told_count(usage.input_tokens), told_count(details.image_tokens)
-        self._usage = Usage(prompt, told_count(usage.output_tokens), image_tokens=min(seen, prompt))
+        prompt, seen = reported_count(usage.input_tokens), told_count(details.image_tokens)
+        self._usage = Usage(prompt, reported_count(usage.output_tokens), image_tokens=min(seen, prompt))
 
     def _finish(self, events: list[Event]) -> None:
         if not self._told or self._pictures.open:
@@ -319,5 +319,5 @@ def _read(data: bytes) -> _Answer:
         return _ANSWERS.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineGarbled(
-            "The engine sent an answer about pictures that cannot be read.", detail=str(error), said=str(error)
+            "The engine sent an answer about pictures that cannot be read.", detail=str(error), outside_text=str(error)
         ) from None

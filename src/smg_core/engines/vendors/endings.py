@@ -36,4 +36,4 @@ def reason_of(said: str, known: Mapping[str, FinishReason], block: OpenBlock) ->
 
 def gave_up(said: str) -> ProviderFailed:
     """The error of an answer that ends with such a word."""
-    return ProviderFailed("The provider gave up on its answer.", detail=said[:200], said=said[:200])
+    return ProviderFailed("The provider gave up on its answer.", detail=said[:200], outside_text=said[:200])
