@@ -147,15 +147,8 @@ class Assembly:
         guardrails: "Sequence[Guardrail]" = (),
     ) -> None:
         settings, rng = given_settings(config, on_trial=self.on_trial), rng or random.Random()
-        check_roles(
-            observer=observer,
-            history=history,
-            files=files,
-            identity=identity,
-            clock=clock,
-            channel=channel,
-            board=board,
-        )
+        check_roles(observer=observer, history=history, files=files, identity=identity)
+        check_roles(clock=clock, channel=channel, board=board)
         check_lists(apis=apis, guardrails=guardrails, history_hooks=history_hooks, tools=tools)
         check_others(policies, rng, tokenizer, ids=ids, call_later=call_later)
         world = _World(
