@@ -59,7 +59,8 @@ CONSTANTS: dict[str, str] = {
     "outside_words.exceptions._LONGEST": SHOWN,
     "up.plan._MOST_ENGINES": "far above the engines of one machine: what is beyond it is a slip of a file",
     "up.command.FILE_BYTES": "far above a file of engines: what is beyond it is another file",
-    **dict.fromkeys(("up.child.LAST_LINES", "up.child.LONGEST_LINE"), SHOWN),
+    **dict.fromkeys(("up.child.LAST_LINES", "up.child.LONGEST_LINE", "commands.asked_server._SHOWN"), SHOWN),
+    "up.child.STILL_WRITING_S": "how long the last lines of a program that has ended may take to come",
     **dict.fromkeys((f"up.supervisor.{name}" for name in ("STARTING_S", "WATCH_S", "PROBE_S")), PACE),
     **dict.fromkeys(
         (f"up.supervisor.{name}" for name in ("PAUSE_S", "LONGEST_PAUSE_S", "GATEWAY_START_S", "GATEWAY_EXTRA_S")),

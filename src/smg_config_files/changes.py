@@ -57,8 +57,18 @@ def with_changes(text: str, form: str, puts: Sequence[Put]) -> str:
             raise ChangeRefused(f"{name} cannot be written beside what is there: {error}") from None
         if parsed != wanted:
             raise ChangeRefused(f"{name} cannot be written without changing other lines")
-        text = after if newline == "\n" else after.replace("\r\n", "\n").replace("\n", newline)
+        text = after if newline == "\n" else _with_line_ends(text, after)
     return text
+
+
+def _with_line_ends(before: str, after: str) -> str:
+    """`after` with the ends of lines that DOS has in what is new of it: the rest stays as it was, whatever its ends are."""
+    shorter = min(len(before), len(after))
+    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    most = shorter - start
+    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    until = len(after) - end
+    return after[:start] + after[start:until].replace("\r\n", "\n").replace("\n", "\r\n") + after[until:]
 
 
 def _applied(value: Any, put: Put) -> Any:

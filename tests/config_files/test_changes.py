@@ -166,6 +166,18 @@ def test_a_variable_is_put_into_its_line_or_behind_all(said: dict[str, str], com
     assert with_changes(with_changes(after, "env", [Put(("Z",), "other")]), "env", [Put(("Z",), value)]) == after
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["# a", "x_1 = 1", ""]), st.sampled_from(["\n", "\r\n"])), max_size=6), SCALARS
+)
+def test_lines_with_mixed_ends_keep_theirs(lines: list[tuple[str, str]], value: Any) -> None:
+    text = "".join(f"{line.replace('1', str(at))}{end}" for at, (line, end) in enumerate(lines))
+
+    after = with_changes(text, "toml", [Put(("Model",), value), Put(("Providers", "smg"), {"url": "u"})])
+
+    rest = iter(after.splitlines(keepends=True))
+    assert all(any(line == each for each in rest) for line in text.splitlines(keepends=True))
+
+
 def test_comments_and_order_of_each_form_stay() -> None:
     for form, text, puts, after in (
         (
@@ -196,7 +208,7 @@ def test_comments_and_order_of_each_form_stay() -> None:
             "env",
             "# mine\nexport A=1\r\nB=2",
             [Put(("A",), "x y"), Put(("C",), "3")],
-            '# mine\r\nA="x y"\r\nB=2\r\nC=3\r\n',
+            '# mine\nA="x y"\r\nB=2\r\nC=3\r\n',
         ),
     ):
         said = with_changes(text, form, puts)

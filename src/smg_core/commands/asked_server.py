@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from smg_core.settings import ConfigError
 
-__all__ = ["refusal_of", "server_url_of"]
+__all__ = ["server_url_of", "status_refusal"]
 
 _SHOWN = 60
 
@@ -26,7 +26,7 @@ def server_url_of(place: str, what: str) -> str:
     return place.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def refusal_of(status: int, path: str, key: str) -> str:
+def status_refusal(status: int, path: str, key: str) -> str:
     """What a server says by a status, for the end of a sentence; `key` is the variable that a key is read from."""
     try:
         words = f"{status} {HTTPStatus(status).phrase}"

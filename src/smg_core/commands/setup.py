@@ -18,7 +18,7 @@ import msgspec
 from smg_config_files.changes import ChangeRefused, with_changes
 from smg_config_files.text import TextRefused
 from smg_core.commands.admin import bearer_of
-from smg_core.commands.asked_server import refusal_of, server_url_of
+from smg_core.commands.asked_server import server_url_of, status_refusal
 from smg_core.commands.setup_programs import (
     PROGRAMS,
     ListedModel,
@@ -105,7 +105,7 @@ def _asked(args: argparse.Namespace) -> ServedGateway:
             _check(client, url, args.program)
             sockets = args.program != "codex" or _takes_sockets(client, f"{url}/v1/responses")
     except httpx.HTTPStatusError as error:
-        why = refusal_of(error.response.status_code, "/v1/models", _KEY)
+        why = status_refusal(error.response.status_code, "/v1/models", _KEY)
         raise _NoAnswer(f"{url} does not say which models it serves: {why}") from None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         if isinstance(error, ConfigError):

@@ -37,7 +37,7 @@ from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
 from smg_core.gateway.call_outcomes import CallOutcomes
-from smg_core.gateway.given import check_roles, given_settings, given_workers
+from smg_core.gateway.given import check_lists, check_others, check_roles, given_settings, given_workers
 from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
 from smg_core.gateway.limits import adopt_limits
@@ -149,15 +149,10 @@ class Assembly:
         guardrails: "Sequence[Guardrail]" = (),
     ) -> None:
         settings, rng = given_settings(config, on_trial=self.on_trial), rng or random.Random()
-        check_roles(
-            observer=observer,
-            history=history,
-            files=files,
-            identity=identity,
-            clock=clock,
-            channel=channel,
-            board=board,
-        )
+        check_roles(observer=observer, history=history, files=files, identity=identity)
+        check_roles(clock=clock, channel=channel, board=board)
+        check_lists(apis=apis, guardrails=guardrails, history_hooks=history_hooks, tools=tools)
+        check_others(policies, rng, tokenizer, ids=ids, call_later=call_later)
         world = _World(
             clock or SystemClock(),
             ids or random_ids(),

@@ -5,8 +5,11 @@ is the one who reads the log: in a notebook and under pytest. Above: assembly, s
 """
 
 import os
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
 
 import attrs
 
@@ -18,9 +21,9 @@ from smg_core.history.guard import Backend
 from smg_core.history.store.blobs import BlobStore
 from smg_core.hooks import Observer
 from smg_core.settings import ConfigError
-from smg_core.workers.worker import Board, WorkerSpec
+from smg_core.workers.worker import Board, WorkerRole, WorkerSpec
 
-__all__ = ["check_roles", "given_settings", "given_workers"]
+__all__ = ["check_lists", "check_others", "check_roles", "given_settings", "given_workers"]
 
 _ROLES: Mapping[str, type] = {
     "board": Board,
@@ -30,6 +33,13 @@ _ROLES: Mapping[str, type] = {
     "history": Backend,
     "observer": Observer,
 }
+_LISTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "apis": ("ApiSpecs", ("names", "permissions", "routes")),
+    "guardrails": ("Guardrails", ("name", "check")),
+    "history_hooks": ("hooks", ("before", "after")),
+    "tools": ("functions, or PythonTools of such", ("function",)),
+}
+"""The arguments that are lists: what is in them, and what each has."""
 _SETTINGS_OF = {
     "files": "the folder of files is set in the section files: config={'files': {'folder': ...}}",
     "history": "a store that is named by a text is a setting: config={'history': {'url': ...}}",
@@ -41,6 +51,7 @@ def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: boo
     """The settings that a program gives, as a record or as a dictionary of sections. Where these do not say it, exceptions of
     policies and plugins are told with their text if the gateway is `on_trial`, in a notebook or in a test. Raises ConfigError."""
     if isinstance(given, Config):
+        _check_sections(given)
         return given
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"config: expected a Config or a dictionary of sections, not {type(given).__name__}")
@@ -52,9 +63,66 @@ def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: boo
     return attrs.evolve(config, observability=attrs.evolve(config.observability, author_words=True))
 
 
+def _check_sections(config: Config) -> None:
+    """Raise ConfigError for a section of a record of settings that is none, such as a dictionary."""
+    usual = Config()
+    wrong = [
+        f"config: {field.name}: expected {type(getattr(usual, field.name)).__name__}(...), not "
+        f"{type(getattr(config, field.name)).__name__}; a dictionary of sections is read: config={{'{field.name}': {{...}}}}"
+        for field in attrs.fields(Config)
+        if not isinstance(getattr(config, field.name), type(getattr(usual, field.name)))
+    ]
+    if wrong:
+        raise ConfigError(*wrong)
+
+
 def check_roles(**given: object) -> None:
     """Raise ConfigError for an argument that is not what its role needs: a text, a class, or something else."""
     problems = [problem for name, value in given.items() if value is not None for problem in _problems(name, value)]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def check_lists(**given: object) -> None:
+    """Raise ConfigError for an argument that is no list of what it has to be."""
+    problems = [
+        problem for name, value in given.items() if value is not None for problem in _list_problems(name, value)
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _list_problems(name: str, given: object) -> Iterator[str]:
+    what, needed = _LISTS[name]
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        yield f"{name}: expected a list of {what}, not {type(given).__name__}: {name}=[...]"
+        return
+    for at, each in enumerate(given):
+        fits = all(hasattr(each, part) for part in needed) or (name == "tools" and callable(each))
+        if not fits or isinstance(each, str):
+            yield f"{name}[{at}]: expected one of {what}, not {type(each).__name__}"
+
+
+def check_others(policies: object, rng: object, tokenizer: object, **called: object) -> None:
+    """Raise ConfigError for other arguments of a wrong kind; `called` are those that have to be functions."""
+    problems = [
+        f"{name}: {type(value).__name__} cannot be called"
+        for name, value in called.items()
+        if not (value is None or callable(value))
+    ]
+    if not isinstance(policies, Mapping):
+        problems.append(
+            f"policies: expected a dictionary, not {type(policies).__name__}: policies={{'MODEL/ROLE': ...}}"
+        )
+    if not isinstance(rng, random.Random):
+        problems.append(f"rng: expected a random.Random, not {type(rng).__name__}")
+    if isinstance(tokenizer, str | Path):
+        if not Path(tokenizer).expanduser().is_dir():
+            problems.append(
+                f"tokenizer: there is no folder {tokenizer}; without one, an engine over gRPC sends its own"
+            )
+    elif tokenizer is not None:
+        problems.append(f"tokenizer: expected a folder, not {type(tokenizer).__name__}")
     if problems:
         raise ConfigError(*problems)
 
@@ -99,6 +167,8 @@ def given_workers(workers: object, config: Config) -> list[WorkerSpec]:
             reaching.check(spec)
         except (ValueError, LookupError) as error:
             problems.append(f"workers[{at}]: {error}")
+        if spec.role is not None and spec.role not in get_args(WorkerRole):
+            problems.append(f"workers[{at}]: role: {spec.role!r} is none of {', '.join(get_args(WorkerRole))}")
         found.append(spec)
     if problems:
         raise ConfigError(*problems)

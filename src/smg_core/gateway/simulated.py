@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 from smg_core.gateway.arguments import GatewayArguments
 from smg_core.gateway.assembly import READY_S
 from smg_core.gateway.gateway import Gateway
+from smg_core.settings import ConfigError
 from smg_core.simulator_package import require_simulator
 from smg_core.workers.worker import WorkerSpec
 
@@ -34,6 +35,9 @@ class SimulatedGateway(Gateway):
         if not simulators:
             raise ValueError("a simulated gateway needs at least one engine")
         require_simulator("a simulated gateway")
+        for each in simulators:
+            if isinstance(each, dict | str | type):
+                raise ConfigError(f"simulator: expected SimulatorConfig(...), not {type(each).__name__}")
         super().__init__(**arguments)
         self._simulators = simulators
         self._engines: list[SimulatedEngine] = []

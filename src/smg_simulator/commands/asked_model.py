@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import httpx
 
-from smg_core.commands.asked_server import refusal_of
+from smg_core.commands.asked_server import status_refusal
 from smg_core.settings import ConfigError
 
-__all__ = ["ModelNotTold", "only_model"]
+__all__ = ["ModelNotTold", "model_to_ask"]
 
 PATIENCE_S = 30.0
 
@@ -19,14 +19,14 @@ class ModelNotTold(Exception):
     """The server does not say which models it serves: why, for a person."""
 
 
-def only_model(url: str, headers: Mapping[str, str], key: str) -> str:
+def model_to_ask(url: str, headers: Mapping[str, str], key: str) -> str:
     """The model of the server; `key` names where its key is read from. Raises ConfigError where it has none or several, and
     ModelNotTold."""
     try:
         answer = httpx.get(f"{url}/v1/models", headers=dict(headers), timeout=PATIENCE_S)
         if answer.status_code != httpx.codes.OK:
             raise ModelNotTold(
-                f"{url} does not say which models it serves: {refusal_of(answer.status_code, '/v1/models', key)}"
+                f"{url} does not say which models it serves: {status_refusal(answer.status_code, '/v1/models', key)}"
             )
         names = [str(each["id"]) for each in answer.json()["data"]]
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -24,7 +24,7 @@ from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
 from smg_simulator.bench.load import BenchRequest, made_requests, requests_of_trace
 from smg_simulator.bench.report import bench_lines, bench_page
-from smg_simulator.commands.asked_model import ModelNotTold, only_model
+from smg_simulator.commands.asked_model import ModelNotTold, model_to_ask
 from smg_simulator.fleet.formats import read_trace
 
 __all__ = ["bench_flags"]
@@ -77,7 +77,7 @@ def _bench(args: argparse.Namespace) -> int:
     requests, count, users = _load(args)
     interrupted = False
     try:
-        model = args.model or only_model(args.url, headers, _KEY)
+        model = args.model or model_to_ask(args.url, headers, _KEY)
         target = BenchTarget(args.url, model, headers, args.timeout, fields)
         shown, before, begun = _Progress(count), time.process_time(), time.perf_counter()
         try:

@@ -11,7 +11,7 @@ import httpx
 from smg_core.commands.admin import bearer_of
 from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import number_flag
-from smg_simulator.commands.asked_model import ModelNotTold, only_model
+from smg_simulator.commands.asked_model import ModelNotTold, model_to_ask
 from smg_simulator.conform.asking import look_at
 from smg_simulator.conform.probes import APIS
 
@@ -40,7 +40,7 @@ def conform_flags(parser: argparse.ArgumentParser) -> None:
 def _conform(args: argparse.Namespace) -> int:
     url, headers = server_url_of(args.url, "conform"), bearer_of(args.key, "--key")
     try:
-        model = args.model or only_model(url, headers, "--key")
+        model = args.model or model_to_ask(url, headers, "--key")
         report = look_at(url, model, apis=args.api, key=args.key, timeout=args.timeout)
     except ModelNotTold as error:
         print(f"smg-gateway: {error}", file=sys.stderr)

@@ -17,6 +17,7 @@ import attrs
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.events import FinishReason
 from smg_core.request import PoolKind, Sampling
+from smg_simulator.answers.asked_fields import asked_fields
 from smg_simulator.answers.chain import chained
 from smg_simulator.answers.expressions import Unfollowable
 from smg_simulator.answers.faults import Fault
@@ -382,7 +383,7 @@ class EngineCore:
                 return _Draft([self.vocabulary.encode(text)])
         thinking = prompt.endswith(_THINKING)
         if reply is None and self.config.call_tools:
-            reply = called_tool(prompt, self._shapes, rng)
+            reply = called_tool(prompt, self._shapes, rng) or asked_fields(prompt, self._shapes, rng)
         if reply is None and _seen(request) and _SHAPES in prompt.casefold():
             reply = Reply(describe_media(_seen(request)))
         if reply is None and thinking:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smg_core import Config, Gateway
+from smg_core import Config, Gateway, WorkerSpec
 from smg_core.config import ConfigError
 from smg_core.history.memory.store import MemoryStore
 from smg_core.middleware.base import HeadVerdict, RequestHead
@@ -53,6 +53,27 @@ class Misspelled(PythonPlugin):
         (lambda: Gateway(config={"server": {"prot": 1}}), "config: server.prot: no such setting; did you mean port?"),
         (lambda: Gateway(config={"server": {"port": "x"}}), "config: server.port: expected integer"),
         (lambda: Gateway(config={"server": 8000}), "config: server: expected settings below it"),
+        (
+            lambda: Gateway(config=Config(server={"port": 1})),
+            r"config: server: expected ServerConfig\(\.\.\.\), not dict; .*config=\{'server': \{",
+        ),
+        (lambda: Gateway(policies=["cache_aware"]), r"policies: expected a dictionary, not list"),
+        (lambda: Gateway(tools=print), r"tools: expected a list of functions.*: tools=\[\.\.\.\]"),
+        (lambda: Gateway(tools=["search"]), r"tools\[0\]: expected one of functions"),
+        (lambda: Gateway(guardrails="pii"), "guardrails: expected a list of Guardrails, not str"),
+        (lambda: Gateway(guardrails=["pii"]), r"guardrails\[0\]: expected one of Guardrails, not str"),
+        (lambda: Gateway(apis=["chat"]), r"apis\[0\]: expected one of ApiSpecs"),
+        (lambda: Gateway(history_hooks=[3]), r"history_hooks\[0\]: expected one of hooks, not int"),
+        (lambda: Gateway(rng=3), "rng: expected a random.Random, not int"),
+        (lambda: Gateway(ids=3), "ids: int cannot be called"),
+        (lambda: Gateway(call_later=3), "call_later: int cannot be called"),
+        (lambda: Gateway(tokenizer="Qwen/Qwen3-8B"), "tokenizer: there is no folder Qwen/Qwen3-8B; without one"),
+        (lambda: Gateway(tokenizer=3), "tokenizer: expected a folder, not int"),
+        (
+            lambda: Gateway([WorkerSpec("grpc://a:1", role="decod")]),
+            r"workers\[0\]: role: 'decod' is none of regular, ",
+        ),
+        (lambda: Gateway.simulated({"model": "x"}), r"simulator: expected SimulatorConfig\(\.\.\.\), not dict"),
         (lambda: Gateway(history="memory"), r"history: str has no .*config=\{'history': \{'url': ...\}\}"),
         (
             lambda: Gateway(history=MemoryStore),
