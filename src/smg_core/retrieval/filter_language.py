@@ -1,4 +1,4 @@
-"""Conditions on attributes in the language of Google's APIs (AIP-160), read as the same filters that OpenAI's are.
+"""Filters in the language of Google's APIs (AIP-160), read as those of OpenAI's API.
 
     author = "Robert Graves" AND (year >= 1934 OR draft = true) AND NOT kind = "notes"
 

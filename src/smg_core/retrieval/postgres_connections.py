@@ -1,6 +1,7 @@
-"""The connections to the PostgreSQL that indexes of vector stores are in, and its tables, made when they are first used (edge).
+"""Connections to the PostgreSQL that indexes of vector stores are in, and its tables (edge).
 
-Nothing is prepared by name, so a pooler may be between. Above: the indexes. Below: asyncpg, the statements.
+Tables are made when the first of them is used. Nothing is prepared by name, so a pooler may be between. Above: the indexes.
+Below: asyncpg, the statements.
 """
 
 import asyncio

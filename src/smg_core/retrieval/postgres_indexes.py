@@ -1,4 +1,4 @@
-"""The indexes of vector stores in a PostgreSQL, by its full text and by pgvector, for any number of gateways (edge).
+"""The indexes of vector stores in a PostgreSQL, by its full text and by pgvector (edge).
 
 Fulfils `indexes.Indexes`. Words are cut by the rules of `words`, and PostgreSQL takes their endings away; every vector of a store
 is compared. Conditions on attributes are asked here, as they are elsewhere. Above: `vector_stores.work`. Below: the connections,

@@ -67,14 +67,16 @@ def check_is_pdf(data: bytes) -> None:
 
 def pdf_text(data: bytes, limits: DocumentLimits) -> str:
     """The text of all pages, an empty line between two. Raises BadDocument, and MediaTooLarge for what is over a limit."""
-    from pypdf import apply_configuration
+    from pypdf import apply_configuration, get_configuration
     from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
 
     check_is_pdf(data)
     most = min(_INFLATED + _INFLATED_BY * len(data), _INFLATED_MOST)
-    bounds = dict.fromkeys(_INFLATING, most)
+    bounds = get_configuration().with_overwrites(
+        **dict.fromkeys(_INFLATING, most), xform_maximum_invocations_per_extraction=_FORMS
+    )
     try:
-        with apply_configuration(**bounds, xform_maximum_invocations_per_extraction=_FORMS):
+        with apply_configuration(bounds):
             found = "\n\n".join(filter(None, _pages(data, limits, most)))
     except FileNotDecryptedError as error:
         raise BadDocument("the document is encrypted: it cannot be read without its password") from error
