@@ -7,7 +7,10 @@ import pytest
 from agents import function_tool
 from agents.realtime import RealtimeAgent, RealtimeRunner
 from tests.gateway.conftest import House, over_http
+from tests.gateway.gemini_live import live_server
+from tests.gateway.test_realtime_relayed import CALM
 
+from smg_core.workers.worker import WorkerSpec
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
 
@@ -73,3 +76,26 @@ async def test_an_agents_tool_is_called_and_its_output_answered() -> None:
         "SUNNY-IN-Paris",
     )
     assert "SUNNY-IN-Paris" in prompt
+
+
+async def test_an_agent_with_a_tool_talks_to_gemini_live() -> None:
+    @function_tool
+    def add(a: int, b: int) -> str:
+        """Adds two numbers."""
+        return f"SUM-{a + b}"
+
+    async with live_server() as server:
+        spec = WorkerSpec(server.url, dialect="gemini-live", model="sim", vendor_model="gemini-live-1")
+        async with over_http(workers=(spec,), config=CALM) as house:
+            agent = RealtimeAgent(name="Ada", instructions="Be brief.", tools=[add])
+            settings: Any = {"model_name": "sim"}
+            with_settings = RealtimeRunner(agent, config={"model_settings": settings, "tracing_disabled": True})
+            async with await with_settings.run(model_config=where(house)) as session:
+                await session.send_message("2 + 3?")
+                events = await until_end(session, 2)
+    (ended,) = [event for event in events if event.type == "tool_end"]
+    assert ended.output == "SUM-5"
+    (answer,) = server.of("toolResponse")
+    assert answer["functionResponses"][0]["response"] == {"output": "SUM-5"}
+    assert [event for event in events if event.type == "audio"]
+    assert server.of("setup")[0]["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
