@@ -9,6 +9,7 @@ The clock of the fleets is virtual: their figures are the same on every machine.
 import argparse
 import asyncio
 import json
+import os
 import platform
 import time
 from collections import defaultdict
@@ -32,7 +33,7 @@ from smg_simulator.fleet.figures import percentile
 from smg_simulator.fleet.overload import OverloadSettings, RequestSource, ServedRequest, overload
 
 REPORT = Path(__file__).parent / "overload.md"
-SEEDS = range(5)
+SEEDS = range(10)
 FROM, TO = 20.0, 110.0  # seconds that count
 PEAK = 22.0  # requests a second of these lengths that the fleet answers
 ROUNDS, A_ROUND = 10, 4000  # of what is measured; the quickest round counts
@@ -168,14 +169,21 @@ def report() -> str:
     ]
     lines.append(line("same lengths, x2, no queue", runs(sources(2.0, SCENES["same lengths"]), queue=False)))
     machine = f"{platform.machine()}, Python {platform.python_version()}, {datetime.now(UTC):%Y-%m-%d}"
-    lines += [
-        "",
-        f"What a request costs in the queue, with 2,000 waiting (CPU, the quickest of ten rounds; {machine}):",
+    lines += ["", *paid(machine)]
+    return "\n".join(lines)
+
+
+def paid(machine: str) -> list[str]:
+    """What requests cost the gateway, as the end of the page."""
+    load, cpus = os.getloadavg()[0], os.cpu_count()
+    lines = [
+        "What a request costs in the queue, with 2,000 waiting (CPU, the quickest of ten rounds;",
+        f"{machine}; {load:.0f} processes wanted the {cpus} CPUs):",
         "",
     ]
     lines += ["| a request that | microseconds |", "|---|---|", *costs()]
     lines += [f"| is refused, all of it (in process, without its connection) | {asyncio.run(shed()):.0f} |", ""]
-    return "\n".join(lines)
+    return lines
 
 
 def main() -> None:

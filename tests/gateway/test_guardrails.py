@@ -338,9 +338,34 @@ async def test_an_answer_in_the_background_fails_where_its_guardrail_does_unless
         async with asyncio.timeout(PATIENCE):
             while (kept := (await house.http.get(f"/v1/responses/{made['id']}")).json())["status"] in WAITING:
                 await asyncio.sleep(0.01)
+        requests = len(house.engine.requests)
     assert kept["status"] == ("failed" if on_failure == "closed" else "completed")
     assert ("All is well" in str(kept)) == (on_failure == "open")
     assert "secret" not in str(kept)
+    assert requests == 1  # an answer that could not be checked is not made again and again
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("place", ["input", "output"])
+async def test_a_batch_waits_for_its_guardrail_before_an_engine_is_asked_and_not_after(place: str) -> None:
+    tries: list[str] = []
+
+    async def check(question: GuardQuestion) -> None:
+        tries.append(question.place)
+        if len(tries) < 3:
+            raise RuntimeError("lost")
+
+    config = attrs.evolve(small(), batches=BRISK)
+    guards = [Guardrail("words", check, on=(place,))]  # type: ignore[arg-type]
+    async with in_process(engine(Reply("ok")), config=config, guardrails=guards) as house, openai_of(house) as client:
+        ended = await over(client, (await batch_of(client, line("one"))).id)
+        requests = len(house.engine.requests)
+        failed = ended.error_file_id and (await results(client, ended.error_file_id))["one"]["response"]
+    assert requests == 1
+    if place == "output":
+        assert failed["body"]["error"]["code"] == "guardrail_unavailable"
+    else:
+        assert not failed
 
 
 @pytest.mark.full

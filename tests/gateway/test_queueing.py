@@ -8,19 +8,25 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from msgspec.structs import replace
+from tests.core.pipeline.prompt.test_prepare import asking
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
 from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_idempotency import CLASSIFIER, body_of
 
 from smg_core import Config, Gateway
 from smg_core.auth.settings import AuthConfig
-from smg_core.hooks import FellBack, WorkerPicked
+from smg_core.hooks import FellBack, SilentObserver, WorkerPicked
+from smg_core.lease import Population, RequestLease
 from smg_core.limit_moments import QueueLeft
+from smg_core.pipeline.answer.trace import Trace
 from smg_core.queueing.bands import weights_in
 from smg_core.queueing.settings import QueueConfig
-from smg_core.queueing.waiting import Queueing
+from smg_core.queueing.waiting import Queueing, QueuePlace
+from smg_core.request import Caller
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
+from smg_core.workers.room import WorkersFull
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
@@ -334,6 +340,29 @@ async def test_health_answers_while_ten_times_what_a_model_takes_waits_or_is_ref
         await asyncio.gather(*tasks, return_exceptions=True)
         await settled(house)
         assert all(each.queue._times == [] for each in queues(house)._known.values())
+
+
+async def test_a_request_that_finds_the_workers_full_after_its_turn_waits_again_and_says_its_place() -> None:
+    told: list[tuple[bytes, bytes]] = []
+    async with in_process(FROZEN, config=config()) as house:
+        lease = RequestLease(Population(), Caller(), "generation", 10)
+        request, trace = replace(asking(), model="sim"), Trace(0.0, SilentObserver())
+        assert queues(house).begin_generation(request, 1, lease, trace, always=told) is None
+        chats = [asyncio.create_task(house.chat()) for _ in range(2)]
+        await eventually(lambda: waiting(house) == 2)
+
+        async def begin() -> None:
+            raise WorkersFull("full", retry_after=1.0)
+
+        assert isinstance(lease.place, QueuePlace)
+        again = asyncio.create_task(lease.place.driven(begin))
+        await eventually(lambda: bool(told))
+        place = dict(told)
+        for task in (*chats, again):
+            task.cancel()
+        await asyncio.gather(*chats, again, return_exceptions=True)
+        lease.release()
+    assert place[b"x-smg-queue-place"] == b"2"
 
 
 async def test_a_request_that_the_queue_of_its_model_refuses_goes_to_the_model_that_answers_in_its_place() -> None:

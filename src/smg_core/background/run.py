@@ -13,7 +13,15 @@ from typing import Generic, TypeVar
 from smg_core.background.api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.background.plugins import RunPlugins
 from smg_core.background.store import PendingResponse
-from smg_core.errors import Conflict, GuardrailBlocked, ModelNotFound, RateLimited, SmgError, StoreFailed
+from smg_core.errors import (
+    Conflict,
+    GuardrailBlocked,
+    GuardrailFailed,
+    ModelNotFound,
+    RateLimited,
+    SmgError,
+    StoreFailed,
+)
 from smg_core.events import Usage
 from smg_core.history.store.base import LeaseLost, StaleVersion
 from smg_core.hooks import Observer, RequestFinished, RequestStarted, RunEnded
@@ -185,7 +193,7 @@ class BackgroundRun(Generic[D]):
             failure = error
             if self._broken is not None:
                 raise self._broken from None
-            if not answer.committed and _is_absence(error) and self._may_wait():
+            if not answer.committed and _is_absence(error, trace) and self._may_wait():
                 await self._pending.put_off()
                 return False
             await self._fail(decoded, answer, error)
@@ -296,9 +304,12 @@ class BackgroundRun(Generic[D]):
         self._written = clock.monotonic()
 
 
-def _is_absence(error: SmgError) -> bool:
+def _is_absence(error: SmgError, trace: Trace) -> bool:
     """Whether the response cannot be made now, and may be later: nobody is there, or a limit of its caller's is reached for a
-    time. What a limit never gives has no such time."""
+    time. What a limit never gives has no such time. One that an engine has made and no guardrail could check is not made anew:
+    each time would cost as much again."""
+    if isinstance(error, GuardrailFailed) and trace.attempts:
+        return False
     if isinstance(error, RateLimited):
         return error.retry_after is not None
     return error.status == 503 or isinstance(error, ModelNotFound)

@@ -23,7 +23,7 @@ from smg_core.batches.model_wait import Absences
 from smg_core.batches.pacing import Turns
 from smg_core.batches.store import BatchOutcome, PendingBatch
 from smg_core.batches.types import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
-from smg_core.errors import InvalidRequest, StoreFailed
+from smg_core.errors import GuardrailFailed, InvalidRequest, StoreFailed
 from smg_core.files.blobs import ContentsGone
 from smg_core.files.logs import lines_of
 from smg_core.history.store.base import LeaseLost, StaleVersion
@@ -321,6 +321,8 @@ class BatchRun:
 
     async def _again(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
         """Whether a request is tried again, whose model was first found to be absent at `first`."""
+        if _is_unchecked(answer):
+            return False
         if answer.status in _NO_ROOM or _waits_for_conversation(answer):
             return True
         if first is None or answer.status != _NOT_THERE:
@@ -423,6 +425,12 @@ class _Refused(msgspec.Struct):
 
 
 _REFUSED = msgspec.json.Decoder(_Refused)
+
+
+def _is_unchecked(answer: BatchAnswer) -> bool:
+    """Whether an engine has made an answer that no guardrail could check: each further try would cost as much again."""
+    done = answer.finished
+    return done is not None and done.outcome == GuardrailFailed.__name__ and done.attempts > 0
 
 
 def _waits_for_conversation(answer: BatchAnswer) -> bool:

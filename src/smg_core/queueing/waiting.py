@@ -364,11 +364,13 @@ class QueuePlace:
         self._future: asyncio.Future[None] | None = None
         self._task: asyncio.Task[object] | None = None
         self._gone_at = 0.0
+        self._always: HeaderRows = []
 
     def offer(self, always: HeaderRows) -> bool:
         """Whether it has to wait. Raises what it is refused for, and says in the headers `always` which place it would have had
         and how long it would have waited, as far as that is known."""
         queueing, queue, ticket, now = self._queueing, self._model.queue, self.ticket, self._queueing.now
+        self._always = always
         queueing.look(self._name, self._model, now)
         self._gone_at = now
         self._model.places[ticket] = self
@@ -439,7 +441,8 @@ class QueuePlace:
             finally:
                 self._task = None
             self._requeue()
-            headers: HeaderRows = []
+            headers = self._always
+            headers[:] = [each for each in headers if each[0] not in (PLACE, WAIT)]
             if self.offer(headers):
                 await self.turn(headers)
 

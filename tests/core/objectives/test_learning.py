@@ -76,8 +76,8 @@ def test_a_prediction_is_a_time_whatever_was_seen(seen: list[tuple[float, float,
     for *state, seconds in seen:
         latencies.came("w", WorkerState(*state), seconds)
         latencies.went_on("w", WorkerState(*state), seconds)
-    for state in (WorkerState(0, 0, 0), WorkerState(1e7, 1e7, 1e7, 1e7)):
-        for seconds, error in (latencies.first("w", state), latencies.following("w", state)):
+    for known in (WorkerState(0, 0, 0), WorkerState(1e7, 1e7, 1e7, 1e7)):
+        for seconds, error in (latencies.first("w", known), latencies.following("w", known)):
             assert isfinite(seconds)
             assert seconds >= 0
             assert error >= 0

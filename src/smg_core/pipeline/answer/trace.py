@@ -72,14 +72,14 @@ class Awaited(Protocol):
         """Learn from a moment of the request."""
 
 
-class Reader(Protocol):
+class PromptReader(Protocol):
     """A worker that may read a prompt, of which `prefill_tokens` tokens of others wait there."""
 
     @property
     def prefill_tokens(self) -> int: ...
 
 
-R = TypeVar("R", bound=Reader)
+R = TypeVar("R", bound=PromptReader)
 
 
 class NarrowedReading(Protocol):

@@ -415,8 +415,7 @@ class Selecting:
                 cached,
             )
         )
-        unread = max(0, tokens - pick.cached) if reads else 0
-        return Chosen(worker, role, rank, unread, probe)
+        return Chosen(worker, role, rank, max(0, tokens - pick.cached) if reads else 0, probe)
 
     def _in_time(
         self,
