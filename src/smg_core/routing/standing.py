@@ -169,9 +169,10 @@ class Standing:
         there = [means[each.name] for each in candidates]
         self._fair = fair = sum(there) / len(there)
         scale = self._balance * prompt / max(1.0, fair)
-        above = [(each.name, mean) for each, mean in zip(candidates, there, strict=True) if mean != fair]
-        self._leads = {name: scale * (mean - fair) for name, mean in above if mean > fair}
-        self._idle = {name: 1.0 - mean / fair for name, mean in above if mean < fair} if fair else {}
+        self._leads = {
+            each.name: scale * (mean - fair) for each, mean in zip(candidates, there, strict=True) if mean > fair
+        }
+        self._idle = {name: 1.0 - mean / fair for name, mean in means.items() if mean < fair} if fair else {}
 
     def forget(self, worker: str) -> None:
         """The worker has left."""
