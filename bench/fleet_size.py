@@ -182,7 +182,7 @@ async def requests_ms(workers: int, models: int, seconds: float) -> tuple[float,
             gateway = await stack.enter_async_context(gateway_of(target, count, named))
             http = await stack.enter_async_context(gateway.http_client(httpx, base_url="http://gateway"))
             asking.append(Asking(http, named))
-            await asking[-1].ask(2 * count + 20, counted=False, tokens=1)  # each client has made its connection
+            await asking[-1].ask(count + 20, counted=False, tokens=1)  # each client has made its connection
         gc.collect()
         gc.freeze()  # as the server does with what it has when it starts
         end = time.monotonic() + seconds

@@ -7,9 +7,7 @@ expected_cache, standing, work.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import repeat
 from math import inf
-from operator import add, attrgetter, mul
 from random import Random
 from typing import TypeVar
 
@@ -25,7 +23,6 @@ from smg_core.routing.work import TieBreak
 __all__ = ["CacheAware"]
 
 _DEFAULTS = RoutingConfig()
-_NAME, _RANKS = attrgetter("name"), attrgetter("rank_count")
 
 Number = TypeVar("Number", int, float)
 Row = TypeVar("Row")
@@ -87,7 +84,7 @@ class CacheAware(Observing):
 
     def _places_of(self, candidates: Sequence[Candidate]) -> list[CachePlace]:
         """A place for each rank of each candidate, in order; `_words` are the same in words, for whose turn it is."""
-        seen = [*map(_NAME, candidates)], [*map(_RANKS, candidates)]
+        seen = [each.name for each in candidates], [each.rank_count for each in candidates]
         if seen != self._seen:
             self._seen = names, ranks = seen
             self._places = [(name, rank) for name, count in zip(names, ranks, strict=True) for rank in range(count)]
@@ -163,8 +160,6 @@ class CacheAware(Observing):
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
         weight = self._standing.read_weight
         if len(pays) == len(candidates):
-            if self._standing.even:
-                return [*map(add, stands, map(mul, pays, repeat(weight)))]
             return [
                 stand + weight * pay / each.weight for each, stand, pay in zip(candidates, stands, pays, strict=True)
             ]

@@ -123,6 +123,8 @@ class PrefixIndex(Generic[Owner]):
             self.next_epoch()
             keys = keys[: self._half // self._entry_most]
         young = self._young
+        if keys and young.get(keys[-1], 0) & slots.now:
+            return  # the owner has the last of them, so it has all
         if not young.keys().isdisjoint(keys[:1]):
             keys = keys[self._add_to_known(keys, slots) :]
         if self._old or not young.keys().isdisjoint(keys):

@@ -6,7 +6,6 @@ Pure: the random ones take their generator as an argument. Of equal candidates t
 
 import random
 from collections.abc import Sequence
-from operator import add, attrgetter, truediv
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 
@@ -86,15 +85,9 @@ class PowerOfTwo:
         return Pick(min(self._rng.sample(candidates, 2), key=pressure))
 
 
-_IN_FLIGHT, _WEIGHT = attrgetter("in_flight"), attrgetter("weight")
-_QUEUED, _OTHERS = attrgetter("queued"), attrgetter("others")
-
-
 def pressures(candidates: Sequence[Candidate]) -> list[float]:
-    """The `pressure` of each, without a call for each: there may be a thousand."""
-    waiting = map(max, map(_QUEUED, candidates), map(_OTHERS, candidates))
-    requests = map(add, map(_IN_FLIGHT, candidates), waiting)
-    return [*map(truediv, requests, map(_WEIGHT, candidates))]
+    """The `pressure` of each, without a call for those that have nothing but what is counted here: there may be a thousand."""
+    return [each.in_flight / each.weight if not (each.queued or each.others) else pressure(each) for each in candidates]
 
 
 def pressure(candidate: Candidate) -> float:

@@ -22,9 +22,7 @@ are in as many caches as they have needed up to now.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from math import exp, sqrt
-from operator import add, attrgetter, truediv
 
 from smg_core.routing.base import Candidate
 from smg_core.routing.settings import RoutingConfig
@@ -49,11 +47,6 @@ makes those wait that are there now. 0.03 and 0.05 were tried in simulated fleet
 spread less evenly, with more long documents wait longer."""
 
 
-_NAME, _WEIGHT, _OTHERS = attrgetter("name"), attrgetter("weight"), attrgetter("others")
-_IN_FLIGHT, _TOKENS, _USAGE = attrgetter("in_flight"), attrgetter("prefill_tokens"), attrgetter("kv_usage")
-"""Read by `map`, each for all candidates: a loop in Python over hundreds of workers would be most of a decision."""
-
-
 class Standing:
     """Keeps the means of a fleet's workers, of at most `settings.remembered_workers`."""
 
@@ -70,7 +63,6 @@ class Standing:
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
         self._idle: dict[str, float] = {}  # of those below it, the share that they lack
-        self.even = True  # whether all candidates of the last `of` have the weight 1
         self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
         self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
@@ -95,32 +87,29 @@ class Standing:
 
     def of(self, candidates: Sequence[Candidate], now: float) -> list[float]:
         """What each candidate stands at, in prompt tokens of a worker of weight 1, at the time `now`."""
-        self._pending_then = pending = self._pending
-        others, weights = [*map(_OTHERS, candidates)], [*map(_WEIGHT, candidates)]
-        waits: list[float] = [*map(_TOKENS, candidates)]
-        loads: list[float] = [*map(_IN_FLIGHT, candidates)]
-        self.even = even = weights.count(1.0) == len(weights)
-        if any(others):
-            prompt = self._prompt
-            waits = [
-                _waits(each, prompt, pending) if other else each.prefill_tokens
-                for each, other in zip(candidates, others, strict=True)
-            ]
-            loads = [*map(add, loads, others)]
-        if not even:
-            loads = [*map(truediv, loads, weights)]
-        self._look(candidates, waits, loads, now)
+        self._pending_then = self._pending
+        loads = [  # of hundreds of workers most have nothing of others, so that is looked at first
+            each.in_flight / each.weight if not each.others else (each.in_flight + each.others) / each.weight
+            for each in candidates
+        ]
+        self._look(candidates, loads, now)
         self._level = fair = sum(loads) / len(loads)
-        if any(used := [*map(_USAGE, candidates)]):
-            waits = [wait + self._full(usage) if usage > 0 else wait for wait, usage in zip(waits, used, strict=True)]
-        stands = waits if even else [*map(truediv, waits, weights)]
-        if self._leads:
-            stands = [*map(add, stands, map(self._leads.get, map(_NAME, candidates), repeat(0.0)))]
+        stands = [
+            each.prefill_tokens / each.weight if not (each.others or each.kv_usage) else self._waiting(each)
+            for each in candidates
+        ]
+        if leads := self._leads:
+            stands = [stand + leads.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
         crowd = self._crowd / max(_FEWEST_REQUESTS, fair)
         return [
             stand + crowd * (load - fair) ** 2 if load > fair else stand
             for stand, load in zip(stands, loads, strict=True)
         ]
+
+    def _waiting(self, worker: Candidate) -> float:
+        """What waits at a worker, and its cache that is in use, by its weight."""
+        waits = _waits(worker, self._prompt, self._pending_then) if worker.others else worker.prefill_tokens
+        return (waits + self._full(worker.kv_usage) if worker.kv_usage > 0 else waits) / worker.weight
 
     def parts_of(self, worker: Candidate) -> dict[str, float]:
         """What the number of a worker that was among the candidates of the last `of` is the sum of."""
@@ -141,9 +130,7 @@ class Standing:
         """What the fullness of a worker's cache weighs, of which `usage` is in use."""
         return self._pressure * (usage / (1.0 - usage) if usage < _FULL else 100)
 
-    def _look(
-        self, candidates: Sequence[Candidate], waits: Sequence[float], loads: Sequence[float], now: float
-    ) -> None:
+    def _look(self, candidates: Sequence[Candidate], loads: Sequence[float], now: float) -> None:
         """Bring the means up to date, some times in the seconds that they go over."""
         if self._looked is None:
             self._looked = now
@@ -151,7 +138,8 @@ class Standing:
             return
         part = 1.0 - exp((self._looked - now) / self._seconds) if self._seconds else 1.0
         self._looked = now
-        prompt = max(1.0, self._prompt)
+        mean, pending, prompt = self._prompt, self._pending, max(1.0, self._prompt)
+        waits = [_waits(each, mean, pending) if each.others else each.prefill_tokens for each in candidates]
         busy = sum(min(1.0, wait / prompt / each.weight) for each, wait in zip(candidates, waits, strict=True))
         self._busy += part * (busy / len(candidates) - self._busy)
         ours = sum(each.in_flight for each in candidates)
@@ -169,9 +157,10 @@ class Standing:
         there = [means[each.name] for each in candidates]
         self._fair = fair = sum(there) / len(there)
         scale = self._balance * prompt / max(1.0, fair)
-        above = [(each.name, mean) for each, mean in zip(candidates, there, strict=True) if mean != fair]
-        self._leads = {name: scale * (mean - fair) for name, mean in above if mean > fair}
-        self._idle = {name: 1.0 - mean / fair for name, mean in above if mean < fair} if fair else {}
+        self._leads = {
+            each.name: scale * (mean - fair) for each, mean in zip(candidates, there, strict=True) if mean > fair
+        }
+        self._idle = {name: 1.0 - mean / fair for name, mean in means.items() if mean < fair} if fair else {}
 
     def forget(self, worker: str) -> None:
         """The worker has left."""

@@ -5,8 +5,6 @@ requests that come together see each other.
 """
 
 from collections.abc import Sequence
-from itertools import compress, count, repeat
-from operator import add, attrgetter, mul, truediv
 from random import Random
 
 from smg_core.routing.base import Candidate, RoutingContext
@@ -16,10 +14,6 @@ __all__ = ["TieBreak", "Work"]
 
 _SMOOTH = 0.02
 _FULL = 0.99
-
-
-_IN_FLIGHT, _TOKENS, _WEIGHT = attrgetter("in_flight"), attrgetter("prefill_tokens"), attrgetter("weight")
-_REPORTED = attrgetter("queued", "running", "others", "kv_usage")
 
 
 class Work:
@@ -36,11 +30,13 @@ class Work:
 
     def by_weight(self, candidates: Sequence[Candidate]) -> list[float]:
         """What `of` says of each candidate, divided by its weight. Of a thousand most have nothing but what is counted here."""
-        answers = [*map(_IN_FLIGHT, candidates)]
-        found: list[float] = [*map(add, map(_TOKENS, candidates), map(mul, answers, repeat(self._per_answer)))]
-        for at in compress(count(), map(any, map(_REPORTED, candidates))):
-            found[at] = self.of(candidates[at])
-        return [*map(truediv, found, map(_WEIGHT, candidates))]
+        per_answer, of = self._per_answer, self.of
+        return [
+            (each.prefill_tokens + each.in_flight * per_answer) / each.weight
+            if not (each.queued or each.running or each.others or each.kv_usage)
+            else of(each) / each.weight
+            for each in candidates
+        ]
 
     def of(self, candidate: Candidate) -> float:
         """The prompt tokens that wait at the worker, and what its answers under way and its full cache are worth in such

@@ -18,7 +18,7 @@ LEAST = 32
 MOST = 64
 """Pools that are kept; where there are more they are all made anew."""
 
-Records: TypeAlias = tuple[CandidateRecord, ...]
+_Records: TypeAlias = tuple[CandidateRecord, ...]
 
 
 @attrs.define(eq=False)
@@ -27,7 +27,7 @@ class _Pool:
 
     workers: tuple[Worker, ...]
     records: list[CandidateRecord]
-    shown: Records
+    shown: _Records
     stale: set[int] = attrs.field(factory=set)
 
 
@@ -48,7 +48,7 @@ class PoolRecords:
         self._pools.clear()
         self._of_row.clear()
 
-    def of(self, workers: tuple[Worker, ...]) -> Records:
+    def of(self, workers: tuple[Worker, ...]) -> _Records:
         """The workers as a policy is shown them now. What others may count unnoticed, on a board that is shared, is read anew."""
         if len(workers) < LEAST or self._board.shared:
             return records_of(workers)
@@ -67,7 +67,7 @@ class PoolRecords:
             pool.shown = tuple(pool.records)
         return pool.shown
 
-    def _kept(self, workers: tuple[Worker, ...]) -> Records:
+    def _kept(self, workers: tuple[Worker, ...]) -> _Records:
         if len(self._pools) >= MOST:
             self.clear()
         shown = records_of(workers)

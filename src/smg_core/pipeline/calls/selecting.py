@@ -384,10 +384,7 @@ class Selecting:
         if self.objectives is not None or trace.reading is not None:
             candidates = self._in_time(served, candidates, context, trace, reads=reads)
         ranks_tripped = self._registry.breakers.ranks_tripped
-        if ranks_tripped:
-            seen = tuple([self._shown(each, now) for each in candidates])
-        else:
-            seen = self._registry.records(candidates, request.model, role)
+        seen = self._seen(candidates, now) if ranks_tripped else self._registry.records(candidates, request.model, role)
         if wishes is not None and wishes.weighed:
             seen = wishes.weigh(candidates, seen)
         choice = self._policies.choose(served, role, seen, context)
@@ -454,6 +451,9 @@ class Selecting:
         if not self._registry.breakers.tripped:
             return rank, None
         return rank, self._registry.probe(worker, rank if worker.spec.rank is None else None)
+
+    def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
+        return tuple([self._shown(each, now) for each in candidates])
 
     def _shown(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""
