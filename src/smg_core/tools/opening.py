@@ -142,7 +142,7 @@ async def hosted_tools(
             model = tools.model(server)
             return None if back is None or model is None else await back.elicit(model, tenant, message, schema)
 
-        source = settings.config or {"servers": []}
+        source: Any = settings.config or {"servers": []}
         tools = smg_mcp.McpTools.from_config(source, audit=noted, functions=functions, sample=sample, ask_user=elicit)
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)

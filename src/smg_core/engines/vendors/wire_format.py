@@ -33,10 +33,10 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = "text/event-stream"
-    content_type: str = "application/json"
-    raw: bool = False
     api: str = ""
     pass_on: Callable[[str], None] | None = None
+    content_type: str = "application/json"
+    raw: bool = False
 
 
 class DescribedModel(Struct, frozen=True):

@@ -180,7 +180,8 @@ def client_function(tool: JsonObject, name: str) -> FunctionTool:
 
 def client_call(kind: str, text: str) -> JsonObject:
     """The fields of the item of a call, from the arguments that the model wrote."""
-    return CLIENT_ITEMS[kind].fields(object_of(text))
+    said = object_of(text)
+    return CLIENT_ITEMS[kind].fields(said if isinstance(said, dict) else {})
 
 
 def client_commands(item: JsonObject) -> list[str]:

@@ -124,10 +124,10 @@ def closed_picture(event: HostedEnd) -> JsonObject:
         return {"status": "failed"}
     made = msgspec.json.decode(event.payload, type=_Made).structured or {}
     facts: JsonObject = {name: msgspec.json.decode(value) for name, value in made.items() if name != "result"}
-    return {"status": "completed", **facts, "result": made.get("result")}  # type: ignore[dict-item]
+    return {"status": "completed", **facts, "result": made.get("result")}
 
 
 def state_of_picture(event: HostedProgress) -> JsonObject:
     """An earlier state of the picture, as fields of its event."""
-    told: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])  # type: ignore[assignment]
+    told: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])
     return told
