@@ -107,7 +107,7 @@ class _Hears:
             self.made = self.made or made
             return
         told: JsonObject = {"partial_image_index": made.partial, **made.about}
-        told["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)  # type: ignore[assignment]
+        told["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)
         self._progress(told)
 
     def body(self) -> bytes:
