@@ -95,6 +95,26 @@ def _performers(service: ToolService, clock: Clock, settings: McpConfig, takes: 
     return {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)}
 
 
+class _Back:
+    """Has the model of a server's row answer what that server asks back; nobody where its row has none."""
+
+    def __init__(self, answers: AnswersServers | None) -> None:
+        self._answers = answers
+        self.model_of: Callable[[str], str | None] = lambda server: None
+
+    async def sample(self, server: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
+        model = self.model_of(server)
+        return None if self._answers is None or model is None else await self._answers.sample(model, tenant, params)
+
+    async def elicit(
+        self, server: str, tenant: str, message: str, schema: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        model = self.model_of(server)
+        if self._answers is None or model is None:
+            return None
+        return await self._answers.elicit(model, tenant, message, schema)
+
+
 @asynccontextmanager
 async def hosted_tools(
     settings: McpConfig,
@@ -132,18 +152,12 @@ async def hosted_tools(
     except ModuleNotFoundError as error:
         raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
-        back = None if answers is None else answers()
-
-        async def sample(server: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
-            model = tools.model(server)
-            return None if back is None or model is None else await back.sample(model, tenant, params)
-
-        async def elicit(server: str, tenant: str, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            model = tools.model(server)
-            return None if back is None or model is None else await back.elicit(model, tenant, message, schema)
-
         source: Any = settings.config or {"servers": []}
-        tools = smg_mcp.McpTools.from_config(source, audit=noted, functions=functions, sample=sample, ask_user=elicit)
+        back = _Back(None if answers is None else answers())
+        tools = smg_mcp.McpTools.from_config(
+            source, audit=noted, functions=functions, sample=back.sample, ask_user=back.elicit
+        )
+        back.model_of = tools.model
         async with tools:
             marks = {} if settings.serve == "off" else hops_header(mark, 1)
             painting = None if pictures is None else pictures()
