@@ -42,6 +42,7 @@ TIERS: tuple[str, ...] = (
         regular_files server.tls
         smg_engine_contract smg_mcp.records smg_parsers sources speech tokens tool_names usage_report
     """,
+    "imaging",
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     """
         auth built_in channel engines.connections events history.store mesh observability observability.metrics
