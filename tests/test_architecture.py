@@ -47,7 +47,7 @@ TIERS: tuple[str, ...] = (
     """
         auth built_in channel engines.connections events history.store mesh observability observability.metrics
         smg_mcp.transport sse
-        tokenizer web_terms
+        image_terms tokenizer web_terms
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
@@ -76,8 +76,8 @@ TIERS: tuple[str, ...] = (
     "meshed",
     "serving",
     """
-        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions apis.usage
-        stored
+        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech
+        apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.moderations apis.sglang apis.status apis.tokenize background files",
     "batches containers vector_stores",

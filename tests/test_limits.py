@@ -255,7 +255,7 @@ CONSTANTS: dict[str, str] = {
     "apis.pooling.vectors._FLOAT16": FORMAT,
     **dict.fromkeys(
         (
-            "wire.image_words._EDGE",
+            "image_terms._EDGE",
             "apis.images.wire._FIELDS",
             "apis.images.wire._FIELD_BYTES",
             "apis.images.wire._GIVEN",

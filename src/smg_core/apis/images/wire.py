@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.image_terms import check_told
 from smg_core.imaging import GivenPicture, Imaging
 from smg_core.json_types import Json, JsonObject
 from smg_core.origin import Origin
 from smg_core.request import GenerationRequest, Message, Text
 from smg_core.wire.base import Incoming
 from smg_core.wire.decoding import WireDecoder, brief
-from smg_core.wire.image_words import check_told
 from smg_core.wire.multipart import FormReader, FormUpload
 from smg_core.wire.scalars import ModelName
 

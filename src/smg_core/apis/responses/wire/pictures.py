@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 from smg_core.built_in import BuiltIn
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
+from smg_core.image_terms import check_told
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import explained
-from smg_core.wire.image_words import check_told
 
 __all__ = ["closed_picture", "opened_picture", "pictures_in", "read_picture_tool", "state_of_picture"]
 
