@@ -75,6 +75,7 @@ TIERS: tuple[str, ...] = (
     "fleet pipeline",
     "meshed",
     "serving",
+    "inner_requests",
     """
         apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech
         apis.transcriptions apis.usage stored
