@@ -42,11 +42,12 @@ TIERS: tuple[str, ...] = (
         regular_files server.tls
         smg_engine_contract smg_mcp.records smg_parsers sources speech tokens tool_names usage_report
     """,
+    "imaging",
     "errors request simulator_package smg_mcp.catalogue smg_mcp.config smg_mcp.policy smg_multimodal testing trials",
     """
         auth built_in channel engines.connections events history.store mesh observability observability.metrics
         smg_mcp.transport sse
-        tokenizer web_terms
+        image_terms tokenizer web_terms
     """,
     """
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
@@ -74,9 +75,10 @@ TIERS: tuple[str, ...] = (
     "fleet pipeline",
     "meshed",
     "serving",
+    "inner_requests",
     """
-        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech apis.transcriptions
-        apis.usage stored
+        apis.chat apis.gemini apis.images apis.mcp apis.messages apis.parse apis.pooling apis.speech
+        apis.transcriptions apis.usage stored
     """,
     "apis.completions apis.conversations apis.moderations apis.sglang apis.status apis.tokenize background files",
     "batches containers vector_stores",

@@ -251,13 +251,17 @@ CONSTANTS: dict[str, str] = {
     "auth.keys.LEAST_CHARACTERS": "how short a key could be guessed; a longer one costs nothing",
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
+    **dict.fromkeys(
+        [f"apis.mcp.asked_back.{name}" for name in ("_AT_ONCE", "_MESSAGES", "_STOPS", "_TOKENS")],
+        "far above what servers of tools ask back; limits of the tenant come before it",
+    ),
     "engines.openai.imaging._LONGEST": READING,
     "engines.openai.imaging._MOST_STATES": FORMAT,
     "apis.pooling.rerank._DOCUMENT_TOKENS": FORMAT,
     "apis.pooling.vectors._FLOAT16": FORMAT,
     **dict.fromkeys(
         (
-            "apis.images.wire._EDGE",
+            "image_terms._EDGE",
             "apis.images.wire._FIELDS",
             "apis.images.wire._FIELD_BYTES",
             "apis.images.wire._GIVEN",

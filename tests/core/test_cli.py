@@ -288,6 +288,21 @@ def test_a_demo_that_serves_answers_over_a_websocket_and_at_the_admin_door_and_e
 
 
 @pytest.mark.full
+def test_a_demo_of_tools_shows_a_function_a_search_of_files_and_code(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "smg_core", "demo", "--tools"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    for line in ("gave '10:00 to 16:00'", "found in notes.txt", "It is blue. [notes.txt]", "printed '3.5'"):
+        assert line in shown.stdout
+
+
+@pytest.mark.full
 def test_a_demo_ends_by_itself_and_says_where_one_that_stays_is(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "smg_core", "demo"],

@@ -96,6 +96,26 @@ def _performers(service: ToolService, clock: Clock, settings: McpConfig, takes: 
     return {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)}
 
 
+class _Back:
+    """Has the model of a server's row answer what that server asks back; nobody where its row has none."""
+
+    def __init__(self, answers: AnswersServers | None) -> None:
+        self._answers = answers
+        self.model_of: Callable[[str], str | None] = lambda server: None
+
+    async def sample(self, server: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
+        model = self.model_of(server)
+        return None if self._answers is None or model is None else await self._answers.sample(model, tenant, params)
+
+    async def elicit(
+        self, server: str, tenant: str, message: str, schema: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        model = self.model_of(server)
+        if self._answers is None or model is None:
+            return None
+        return await self._answers.elicit(model, tenant, message, schema)
+
+
 @asynccontextmanager
 async def hosted_tools(
     settings: McpConfig,
@@ -134,18 +154,12 @@ async def hosted_tools(
     except ModuleNotFoundError as error:
         raise ConfigError(missing("mcp", error, "mcp")) from None
     try:
-        back = None if answers is None else answers()
-
-        async def sample(server: str, tenant: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
-            model = tools.model(server)
-            return None if back is None or model is None else await back.sample(model, tenant, params)
-
-        async def elicit(server: str, tenant: str, message: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            model = tools.model(server)
-            return None if back is None or model is None else await back.elicit(model, tenant, message, schema)
-
-        source = settings.config or {"servers": []}
-        tools = smg_mcp.McpTools.from_config(source, audit=noted, functions=functions, sample=sample, ask_user=elicit)
+        source: Any = settings.config or {"servers": []}
+        back = _Back(None if answers is None else answers())
+        tools = smg_mcp.McpTools.from_config(
+            source, audit=noted, functions=functions, sample=back.sample, ask_user=back.elicit
+        )
+        back.model_of = tools.model
         if not all(each.protocol in IN_PROGRAM for each in tools.settings.servers) and find_spec("mcp") is None:
             raise ConfigError(needs("mcp.config", "mcp"))  # now, and not at the first call of a tool
         async with tools:

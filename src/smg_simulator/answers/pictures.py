@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from smg_simulator.engine.refusal import Refused
-
 __all__ = ["picture_events", "picture_object", "png_of"]
 
 _USUAL, _EDGE = 64, 4096  # pixels of an edge
@@ -34,7 +32,7 @@ def png_of(width: int, height: int, colour: bytes) -> bytes:
 
 
 def picture_object(asked: Mapping[str, Any], given: Sequence[bytes]) -> bytes:
-    """The whole answer. Raises Refused."""
+    """The whole answer. Raises ValueError."""
     width, height, count = _checked(asked)
     data = [{"b64_json": _picture(asked, given, width, height, order, 4)} for order in range(count)]
     return json.dumps(
@@ -43,7 +41,7 @@ def picture_object(asked: Mapping[str, Any], given: Sequence[bytes]) -> bytes:
 
 
 def picture_events(asked: Mapping[str, Any], given: Sequence[bytes]) -> list[bytes]:
-    """The data of the events of a streamed answer. Raises Refused."""
+    """The data of the events of a streamed answer. Raises ValueError."""
     width, height, count = _checked(asked)
     kind = "image_edit" if given else "image_generation"
     facts: dict[str, Any] = {"created_at": 0, **_facts(width, height)}
@@ -61,14 +59,14 @@ def picture_events(asked: Mapping[str, Any], given: Sequence[bytes]) -> list[byt
 def _checked(asked: Mapping[str, Any]) -> tuple[int, int, int]:
     size, count = str(asked.get("size") or "auto"), int(asked.get("n") or 1)
     if not asked.get("prompt"):
-        raise Refused("there is no prompt")
+        raise ValueError("there is no prompt")
     if not 1 <= count <= _MOST:
-        raise Refused(f"n has to be from 1 to {_MOST}")
+        raise ValueError(f"n has to be from 1 to {_MOST}")
     if size == "auto":
         return _USUAL, _USUAL, count
     width, _, height = size.partition("x")
     if not (width.isdecimal() and height.isdecimal() and 1 <= int(width) <= _EDGE and 1 <= int(height) <= _EDGE):
-        raise Refused(f"there is no size {size!r}")
+        raise ValueError(f"there is no size {size!r}")
     return int(width), int(height), count
 
 

@@ -28,6 +28,7 @@ from smg_core.server.listeners import Listeners
 from smg_core.settings import number_flag
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.answers.replies import Reply, Rule
+from smg_simulator.commands.demo_tools import code_settings, show_tools, tool_rules, tool_settings
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
@@ -81,8 +82,6 @@ def _demo(args: argparse.Namespace) -> int:
         show = _Show(args.prompt, args.serve, engine.target, toy.model, tools=args.tools)
         settings = _settings(engine.target, port, keep=args.serve)
         if args.tools:
-            from smg_simulator.commands.demo_tools import code_settings, tool_settings
-
             settings = attrs.evolve(settings, mcp=tool_settings(Path(folder)), containers=code_settings())
         status = serve(settings, opened=show.begin)
     return status or show.status
@@ -92,8 +91,6 @@ def _toy(*, tools: bool) -> SimulatorConfig:
     """A toy that reads at once, as engines do, and writes at a pace at which a person sees that it streams."""
     rules: tuple[Rule, ...] = (_WRITTEN,)
     if tools:
-        from smg_simulator.commands.demo_tools import tool_rules
-
         rules = (*tool_rules(), *rules)
     return SimulatorConfig(context_length=_CONTEXT, rules=rules, timing=Timing(prefill_rate=200_000, decode_rate=40))
 
@@ -136,8 +133,6 @@ class _Show:
                 print(f"engine   {self.engine}: a toy without a model, that draws words; it speaks real gRPC")
                 print(f"gateway  {base}\n", flush=True)
                 if self.tools:
-                    from smg_simulator.commands.demo_tools import show_tools
-
                     show_tools(client, self.model)
                 else:
                     print(f"> {self.prompt}\n", flush=True)

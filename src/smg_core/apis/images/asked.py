@@ -16,12 +16,12 @@ from smg_core.errors import EngineFailed
 from smg_core.events import Event, Failed, OpaqueBlock
 from smg_core.grants import Grants
 from smg_core.imaging import PICTURE, Imaging, MadePicture, picture_of
+from smg_core.inner_requests import asked_within
 from smg_core.json_types import JsonObject
 from smg_core.origin import Origin
 from smg_core.pipeline.tools.hosted import OnToolProgress
 from smg_core.request import Caller, GenerationRequest, Message, Text
 from smg_core.serving.inference import Inference
-from smg_core.serving.inner import asked_within
 from smg_core.serving.services import Services
 from smg_core.wire.base import Incoming
 
@@ -107,7 +107,7 @@ class _Hears:
             self.made = self.made or made
             return
         told: JsonObject = {"partial_image_index": made.partial, **made.about}
-        told["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)  # type: ignore[assignment]
+        told["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)
         self._progress(told)
 
     def body(self) -> bytes:

@@ -5,12 +5,12 @@ the API's own words and told as it is. Pictures come back as base64 alone: `resp
 routes, the tool that makes pictures. Below: the wire's decoding, the reader of forms, request.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.image_terms import check_told
 from smg_core.imaging import GivenPicture, Imaging
 from smg_core.json_types import Json, JsonObject
 from smg_core.origin import Origin
@@ -34,7 +34,6 @@ _ORIGIN, _EDIT_ORIGIN = Origin("images"), Origin("image_edits")
 _PROMPT = 32_000  # characters, as OpenAI has it
 _MOST, _PARTIAL = 10, 3  # pictures of one request, and earlier states of each: OpenAI's own
 _GIVEN, _GIVEN_BYTES, _MASK_BYTES = 16, 50 * 1024 * 1024, 4 * 1024 * 1024
-_EDGE = 4096  # of a size in pixels
 _FIELDS, _FIELD_BYTES = 32, 128 * 1024
 _FILES = frozenset({"image", "image[]", "mask"})
 _NUMBERS = ("n", "output_compression", "partial_images", "frame_count", "frame_duration_ms")
@@ -205,27 +204,3 @@ def _request(
         size=len(incoming.body),
     )
     return ImagesRequest(generation, asked, bool(given))
-
-
-def check_told(told: Mapping[str, Json], at: str) -> None:
-    """Check words for the engine that depend on each other. `at` is what stands before their names. Raises InvalidRequest."""
-    size, format_ = told.get("size"), told.get("output_format") or "png"
-    if isinstance(size, str) and size != "auto" and not _is_size(size):
-        raise InvalidRequest(
-            f"Invalid '{at}size': 'auto' or WIDTHxHEIGHT, each from 1 to {_EDGE}.",
-            param=f"{at}size",
-            code="invalid_value",
-        )
-    if told.get("output_compression") is not None and format_ not in ("webp", "jpeg"):
-        raise InvalidRequest(
-            f"Invalid '{at}output_compression': only webp and jpeg have one.", param=f"{at}output_compression"
-        )
-    if told.get("background") == "transparent" and format_ == "jpeg":
-        raise InvalidRequest(f"Invalid '{at}background': a jpeg cannot be transparent.", param=f"{at}background")
-
-
-def _is_size(text: str) -> bool:
-    width, _, height = text.partition("x")
-    return all(
-        each.isascii() and each.isdecimal() and len(each) < 5 and 1 <= int(each) <= _EDGE for each in (width, height)
-    )

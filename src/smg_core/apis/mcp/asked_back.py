@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import Event, Failed, TextDelta
+from smg_core.inner_requests import asked_within
 from smg_core.json_types import Json
 from smg_core.origin import Origin
 from smg_core.request import (
@@ -36,7 +37,6 @@ from smg_core.request import (
 )
 from smg_core.serving.api import Api
 from smg_core.serving.inference import Inference
-from smg_core.serving.inner import asked_within
 from smg_core.serving.services import Services
 from smg_core.wire.base import Incoming
 from smg_core.wire.errors import openai_error

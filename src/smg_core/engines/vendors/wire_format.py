@@ -35,9 +35,9 @@ class ProviderCall(Struct, frozen=True):
     headers: Sequence[tuple[str, str]] = ()
     losses: Mapping[str, str] = {}
     accept: str = EVENTS
+    at_once: bool = False
     content_type: str = "application/json"
     raw: bool = False
-    at_once: bool = False
 
 
 class DescribedModel(Struct, frozen=True):

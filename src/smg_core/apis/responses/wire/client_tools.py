@@ -162,10 +162,11 @@ CLIENT_ITEMS: Mapping[str, ClientItem] = _BY_TOOL
 
 def is_client_tool(tool: JsonObject) -> bool:
     """Whether the tool is one that the client runs."""
-    if tool.get("type") == "shell":
+    kind = tool.get("type")
+    if kind == "shell":
         environment = tool.get("environment")
         return not isinstance(environment, dict) or environment.get("type") == "local"
-    return tool.get("type") in CLIENT_ITEMS
+    return isinstance(kind, str) and kind in CLIENT_ITEMS
 
 
 def client_function(tool: JsonObject, name: str) -> FunctionTool:
@@ -179,7 +180,8 @@ def client_function(tool: JsonObject, name: str) -> FunctionTool:
 
 def client_call(kind: str, text: str) -> JsonObject:
     """The fields of the item of a call, from the arguments that the model wrote."""
-    return CLIENT_ITEMS[kind].fields(object_of(text))
+    said = object_of(text)
+    return CLIENT_ITEMS[kind].fields(said if isinstance(said, dict) else {})
 
 
 def client_commands(item: JsonObject) -> list[str]:

@@ -227,8 +227,7 @@ def continued(
 ) -> ResponsesRequest:
     """The request with its messages: those of the items of `history`, then its own. `summaries` has what sealed compactions say,
     `referred` the items that its references name."""
-    wire, limits = request.body, request.limits
-    own = list(request.items)
+    wire, limits, own = request.body, request.limits, list(request.items)
     if referred:
         own = [referred.get(str(item.get("id")), item) if item["type"] == "item_reference" else item for item in own]
     items = [*history, *own]
@@ -244,10 +243,10 @@ def continued(
         text_input=isinstance(wire.input, str),
         hosted=first.labels if first.servers else frozenset(),
     )
-    every = [*listed, *read.tools] if read.tools else []
-    tools = read_tools(every, limits, request.generation.size, request.hosted) if every else first
-    if tools.servers:
-        tools = tools.with_found(items)
+    tools = first
+    if read.tools:
+        tools = read_tools([*listed, *read.tools], limits, request.generation.size, request.hosted)
+    tools = tools.with_found(items) if tools.servers else tools
     messages, places = read.messages, read.places
     if wire.instructions:
         messages = (Message("system", (Text(wire.instructions),), content_is_text=True), *messages)
@@ -255,8 +254,7 @@ def continued(
     reasoning, wanted = request.generation.reasoning, request.generation.response_format
     if read.update is not None:
         reasoning, wanted = _updated(request.generation, read.update, limits)
-    if reasoning.keep == "current_turn":
-        messages = _without_earlier_reasoning(messages)
+    messages = _without_earlier_reasoning(messages) if reasoning.keep == "current_turn" else messages
     generation = replace(
         request.generation,
         messages=messages,

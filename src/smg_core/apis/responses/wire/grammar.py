@@ -12,20 +12,20 @@ from smg_core.json_types import Json, JsonObject
 __all__ = [
     "CALL",
     "CALL_DONE",
-    "CODE",
     "CODE_DONE",
     "CODE_WRITTEN",
+    "CODING",
     "COMPACTION",
     "CUSTOM",
     "CUSTOM_DONE",
     "END",
-    "IMAGE",
     "IMAGE_DONE",
     "ITEM",
     "LISTING",
     "LISTING_DONE",
     "MESSAGE",
     "NEXT",
+    "PAINTING",
     "PART_DONE",
     "REASONING",
     "REFUSAL",
@@ -56,14 +56,14 @@ COMPACTION = "a compaction is open"
 RUN, RUN_ASKED, RUN_DONE = "a hosted call is open", "a hosted call's arguments are complete", "a hosted call is over"
 LISTING, LISTING_DONE = "a list of tools is open", "a list of tools is complete"
 SEARCH, SEARCH_DONE = "a search is open", "a search is over"
-CODE, CODE_WRITTEN, CODE_DONE = "a call of code is open", "a call's code is complete", "a call of code is over"
+CODING, CODE_WRITTEN, CODE_DONE = "a call of code is open", "a call's code is complete", "a call of code is over"
 
-IMAGE, IMAGE_DONE = "a picture is being made", "a picture is made"
+PAINTING, IMAGE_DONE = "a picture is being made", "a picture is made"
 
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
 _HOSTED: tuple[str, ...] = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE, SEARCH, SEARCH_DONE)
-_HOSTED += (CODE, CODE_WRITTEN, CODE_DONE, IMAGE, IMAGE_DONE)
+_HOSTED += (CODING, CODE_WRITTEN, CODE_DONE, PAINTING, IMAGE_DONE)
 _WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
@@ -106,13 +106,13 @@ NEXT: Mapping[str, Mapping[str, str]] = {
         for kind in ("web", "file")
         for moment in ("in_progress", "searching", "completed")
     },
-    "response.code_interpreter_call.in_progress": {CODE: CODE},
-    "response.code_interpreter_call_code.delta": {CODE: CODE},
-    "response.code_interpreter_call_code.done": {CODE: CODE_WRITTEN},
+    "response.code_interpreter_call.in_progress": {CODING: CODING},
+    "response.code_interpreter_call_code.delta": {CODING: CODING},
+    "response.code_interpreter_call_code.done": {CODING: CODE_WRITTEN},
     "response.code_interpreter_call.interpreting": {CODE_WRITTEN: CODE_WRITTEN},
     "response.code_interpreter_call.completed": {CODE_WRITTEN: CODE_DONE},
-    **{f"response.image_generation_call.{moment}": {IMAGE: IMAGE} for moment in _PICTURE_MOMENTS},
-    "response.image_generation_call.completed": {IMAGE: IMAGE_DONE},
+    **{f"response.image_generation_call.{moment}": {PAINTING: PAINTING} for moment in _PICTURE_MOMENTS},
+    "response.image_generation_call.completed": {PAINTING: IMAGE_DONE},
     "response.compaction.compacting": {COMPACTION: COMPACTION},
     _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION, *_HOSTED), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
@@ -130,8 +130,8 @@ _OPENS: Mapping[str, str] = {
     "mcp_list_tools": LISTING,
     "web_search_call": SEARCH,
     "file_search_call": SEARCH,
-    "code_interpreter_call": CODE,
-    "image_generation_call": IMAGE,
+    "code_interpreter_call": CODING,
+    "image_generation_call": PAINTING,
 }
 """The state that an added item of each type leads to; of every other type it is `ITEM`."""
 _JOINED: Mapping[str, tuple[str, str]] = {

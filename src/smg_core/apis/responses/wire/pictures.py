@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from smg_core.apis.images.wire import check_told
 from smg_core.built_in import BuiltIn
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
+from smg_core.image_terms import check_told
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import explained
 
@@ -124,10 +124,10 @@ def closed_picture(event: HostedEnd) -> JsonObject:
         return {"status": "failed"}
     made = msgspec.json.decode(event.payload, type=_Made).structured or {}
     facts: JsonObject = {name: msgspec.json.decode(value) for name, value in made.items() if name != "result"}
-    return {"status": "completed", **facts, "result": made.get("result")}  # type: ignore[dict-item]
+    return {"status": "completed", **facts, "result": made.get("result")}
 
 
 def state_of_picture(event: HostedProgress) -> JsonObject:
     """An earlier state of the picture, as fields of its event."""
-    told: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])  # type: ignore[assignment]
+    told: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])
     return told

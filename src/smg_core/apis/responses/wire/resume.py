@@ -13,19 +13,19 @@ import msgspec
 from smg_core.apis.responses.wire.grammar import (
     CALL,
     CALL_DONE,
-    CODE,
     CODE_DONE,
     CODE_WRITTEN,
+    CODING,
     COMPACTION,
     CUSTOM,
     CUSTOM_DONE,
     END,
-    IMAGE,
     IMAGE_DONE,
     ITEM,
     LISTING,
     LISTING_DONE,
     MESSAGE,
+    PAINTING,
     PART_DONE,
     REASONING,
     REFUSAL,
@@ -228,7 +228,7 @@ CLOSING: Mapping[str, Callable[[EventLog], tuple[str, JsonObject]]] = {
     CUSTOM: EventLog._input_done,
     **dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION), EventLog._item_done),
     **dict.fromkeys((RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE), EventLog._item_done),
-    **dict.fromkeys((SEARCH, SEARCH_DONE, CODE, CODE_WRITTEN, CODE_DONE, IMAGE, IMAGE_DONE), EventLog._item_done),
+    **dict.fromkeys((SEARCH, SEARCH_DONE, CODING, CODE_WRITTEN, CODE_DONE, PAINTING, IMAGE_DONE), EventLog._item_done),
 }
 """The event that an open item needs next, by the state that the log is in."""
 
