@@ -164,6 +164,10 @@ class ChatStreamEncoder:
                 text = event.text
                 encoded = encode_ascii(text) if text.isascii() else encode_text(text)
                 return prefix + encoded + self._text_suffix if text else b""
+        if self._writers is _THEIR_WRITERS and len(events) == 2 and type(events[1]) is TextDelta:
+            theirs = events[0]  # one more token in their words
+            if type(theirs) is Verbatim and b"\n" not in theirs.pieces[0]:
+                return b"data: %b\n\n" % theirs.pieces[0]
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._fast and not event.logprobs:
