@@ -23,7 +23,7 @@ async def kept_ledger(services: Services) -> AsyncIterator[None]:
     from smg_core.ledger.keeping import Ledger
     from smg_core.ledger.opening import ledger_store
     from smg_core.serving.accounting import Accounting
-    from smg_core.serving.own_prices import OwnPrices
+    from smg_core.workers.own_prices import OwnPrices
 
     store = ledger_store(config.ledger, config.history)
     ledger = Ledger(store, config.ledger, services.clock, services.observer, services.channel)

@@ -42,7 +42,7 @@ def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":
     from smg_core.limits.rules import RuleRefused, read_rules
     from smg_core.limits.teams import read_teams
     from smg_core.serving.limiting import Limiting
-    from smg_core.serving.own_prices import OwnPrices
+    from smg_core.workers.own_prices import OwnPrices
 
     settings, limiting = services.live.config.limits, services.live.limiting
     try:

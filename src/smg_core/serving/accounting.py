@@ -17,7 +17,7 @@ from smg_core.limits.prices import Prices
 from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller
-from smg_core.serving.own_prices import OwnPrices
+from smg_core.workers.own_prices import OwnPrices
 
 __all__ = ["TOOLS_API", "AccountEntry", "Accounting", "AccountsAmounts"]
 

@@ -28,8 +28,8 @@ from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.request import Caller, GenerationRequest, PoolRequest
-from smg_core.serving.own_prices import OwnPrices
 from smg_core.wire.settings import LimitsConfig
+from smg_core.workers.own_prices import OwnPrices
 
 __all__ = ["Counters", "Limited", "Limiting"]
 

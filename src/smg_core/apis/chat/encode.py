@@ -28,8 +28,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.apis.chat.answer_types import AnswerFinishReason
-from smg_core.apis.chat.blocks import logprobs_json, logprobs_list, logprobs_of, opaque_object
+from smg_core.apis.chat.blocks import (
+    finish_word_of,
+    logprobs_json,
+    logprobs_list,
+    logprobs_of,
+    opaque_object,
+    own_words_of,
+    usage_object,
+)
 from smg_core.apis.chat.built_in import Cited
 from smg_core.apis.chat.decode import ChatRequest
 from smg_core.apis.chat.mcp import HostedCalls
@@ -42,7 +49,6 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
-    FinishReason,
     HostedEnd,
     HostedProgress,
     HostedStart,
@@ -65,7 +71,7 @@ from smg_core.sse import COMMENT
 from smg_core.wire.errors import openai_error
 from smg_core.wire.json_text import encode_ascii, encode_body, encode_object, encode_text
 
-__all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "usage_object"]
+__all__ = ["ChatStreamEncoder", "ChatWholeEncoder"]
 
 _DONE = b"data: [DONE]\n\n"
 _OBFUSCATION_BLOCK = 32
@@ -144,7 +150,7 @@ class ChatStreamEncoder:
     @property
     def verbatim(self) -> str:
         """The API in whose own words a provider may be heard, "" for none."""
-        return _verbatim(self._request)
+        return own_words_of(self._request)
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -164,6 +170,10 @@ class ChatStreamEncoder:
                 text = event.text
                 encoded = encode_ascii(text) if text.isascii() else encode_text(text)
                 return prefix + encoded + self._text_suffix if text else b""
+        if self._writers is _THEIR_WRITERS and len(events) == 2 and type(events[1]) is TextDelta:
+            theirs = events[0]  # one more token in their words
+            if type(theirs) is Verbatim and b"\n" not in theirs.pieces[0]:
+                return b"data: %b\n\n" % theirs.pieces[0]
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._fast and not event.logprobs:
@@ -326,7 +336,7 @@ class ChatStreamEncoder:
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
         if event.index not in self._text_prefix:
             self._first(event.index, frames)
-        reason = encode_text(_finish_reason(event, self._request, asks=bool(self._hosted.asked) and not self._called))
+        reason = encode_text(finish_word_of(event, self._request, asks=bool(self._hosted.asked) and not self._called))
         matched = b"" if event.matched is None else b',"stop_reason":' + msgspec.json.encode(event.matched)
         matched += self._ids_of(event.index)
         choice = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":%b%b}' % (event.index, reason, matched)
@@ -461,7 +471,7 @@ class ChatWholeEncoder:
     @property
     def verbatim(self) -> str:
         """The API in whose own words a provider may be heard, "" for none."""
-        return _verbatim(self._request)
+        return own_words_of(self._request)
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""
@@ -532,7 +542,7 @@ class ChatWholeEncoder:
             "logprobs": msgspec.Raw(logprobs_of(choice.logprobs)) if wants_logprobs else None,
             "finish_reason": None
             if choice.finished is None
-            else _finish_reason(choice.finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls),
+            else finish_word_of(choice.finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls),
         }
         if choice.finished is not None and choice.finished.matched is not None:
             found["stop_reason"] = choice.finished.matched
@@ -573,48 +583,3 @@ class ChatWholeEncoder:
         if call.custom:
             return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
         return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
-
-
-# ------------------------------------------------------------------------------------------------ parts of both wires
-
-
-def _verbatim(request: ChatRequest) -> str:
-    """The API in whose words a provider may be heard: none where the answer is to have what its own would not."""
-    own = request.obfuscate or request.legacy_functions or not request.include_reasoning or request.counts
-    own = own or request.cites or request.generation.sampling.token_ids
-    return "" if own else "chat"
-
-
-_FINISH: dict[FinishReason, AnswerFinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "content_filter": "content_filter",
-    "abort": "abort",
-    "error": "error",
-    "context": "length",
-    "refusal": "stop",
-    "pause": "length",
-    "malformed_call": "tool_calls",
-}
-"""The API's names of the reasons; "abort" and "error" are those that engines of this API write."""
-
-
-def _finish_reason(event: Finished, request: ChatRequest, *, asks: bool = False) -> str:
-    """The reason as the API has it; `asks`: the answer has questions to the user and no call for the client."""
-    reason = "stop" if asks and event.reason == "tool_calls" else _FINISH[event.reason]
-    return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
-
-
-def usage_object(usage: Usage) -> JsonObject:
-    """The token counts, as Chat Completions and Completions write them."""
-    cached: JsonObject = {"cached_tokens": usage.cached_tokens}
-    if usage.cache_write_tokens:
-        cached["cache_write_tokens"] = usage.cache_write_tokens
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": cached,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.apis.chat.encode import usage_object
+from smg_core.apis.chat.blocks import usage_object
 from smg_core.apis.completions.decode import CompletionRequest
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (

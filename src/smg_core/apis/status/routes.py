@@ -191,7 +191,7 @@ class Status:
         live, registry = self._services.live, self._services.registry
         known = [name for name in names if name]
         if any(each.spec.price for name in known for each in registry.of(name)):
-            from smg_core.serving.own_prices import OwnPrices  # which gateways without such workers do not need
+            from smg_core.workers.own_prices import OwnPrices  # which gateways without such workers do not need
 
             own = OwnPrices(registry).of_model(*known)
             return {} if own is None else own.shown

@@ -293,7 +293,7 @@ class ChatReader:
                     raise EngineGarbled(
                         "The engine gave the request up.", detail=event.reason, outside_text=event.reason
                     )
-                elif isinstance(event, Verbatim):  # may speak of choices that have ended
+                elif type(event) is Verbatim:  # may speak of choices that have ended
                     events.append(event)
                 elif not isinstance(event, Done):
                     self._pass(event, events)

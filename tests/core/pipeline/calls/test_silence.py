@@ -41,6 +41,7 @@ class Call:
     pushes: int = 0
     beats: int = 0
     paused: bool = False
+    silent: bool = False
     over: bool = False
     errors: list[SmgError] = attrs.field(factory=list)
 
@@ -121,3 +122,11 @@ def test_an_engine_that_says_it_is_at_work_is_not_given_up() -> None:
     assert not call.over
     clock.pass_by(3.0)
     assert call.over
+
+
+def test_an_engine_that_says_all_at_once_is_waited_for() -> None:
+    call, clock, _ = watched(8.0, 2.0)
+    call.silent = True
+    clock.pass_by(500.0)
+
+    assert not call.over

@@ -20,6 +20,7 @@ from smg_core.events import Event, Verbatim
 __all__ = ["ToldChat"]
 
 Json = dict[str, Any]
+_VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ToldChat(ChatDecoder):
@@ -44,6 +45,8 @@ class ToldChat(ChatDecoder):
             request_id, choices, limits, learnt, calls=calls, error_of=error_of, failures=failures, gave_up=gave_up
         )
         self._model = model
+        self._named = b'"model":' + msgspec.json.encode(model)  # what a chunk has that names it already
+        self._theirs = b""  # what a chunk has where it names another one
         self._tells = not at_once
         self._at_once = at_once
         self._most = limits.http_event_bytes
@@ -76,11 +79,26 @@ class ToldChat(ChatDecoder):
 
     def _words(self, chunk: Chunk, data: bytes) -> Verbatim:
         """One chunk in the provider's words."""
-        changes = {at: found for at, each in enumerate(chunk.choices or ()) if (found := self._changes(each))}
-        if changes:
-            data = _changed(data, changes)
-        counts = not chunk.choices and chunk.usage is not None
-        return Verbatim(0, "", (with_strings(data, {"model": self._model}),), counts=counts)
+        choices = chunk.choices
+        for choice in choices or ():  # no call for a text: this runs for every token
+            said = choice.delta if choice.message is None else choice.message
+            if said is not None and (said.tool_calls or isinstance(said.content, list)):
+                changes = {at: found for at, each in enumerate(choices or ()) if (found := self._changes(each))}
+                data = _changed(data, changes) if changes else data
+                break
+        if self._named not in data:
+            data = self._renamed(data)
+        return Verbatim(0, "", (data,), False, not choices and chunk.usage is not None)
+
+    def _renamed(self, data: bytes) -> bytes:
+        """A chunk with the client's name of the model, before its choices, where providers have theirs."""
+        at = data.find(self._theirs) if self._theirs else -1
+        if 0 < at < data.find(b'"choices"'):
+            return data[:at] + self._named + data[at + len(self._theirs) :]
+        made = with_strings(data, {"model": self._model})
+        if at < 0 and made is not data:
+            self._theirs = b'"model":' + bytes(_VALUES.decode(data)["model"])
+        return made
 
     def _changes(self, wire: ChoiceWire) -> Json:
         """The fields of a choice's delta, or message, that are told otherwise."""

@@ -4,7 +4,7 @@ import pytest
 
 from smg_core.events import Usage
 from smg_core.limits.prices import PricesRefused, dearest, own_price, read_prices
-from smg_core.serving.own_prices import OwnPrices
+from smg_core.workers.own_prices import OwnPrices
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import WorkerSpec
 
