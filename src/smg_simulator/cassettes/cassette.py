@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from smg_simulator.cassettes.secret_names import without_secrets, without_url_secrets
 from smg_simulator.cassettes.answer_summary import AnswerSummary
+from smg_simulator.cassettes.secret_names import without_secrets, without_url_secrets
 
 __all__ = [
     "CassetteExchange",

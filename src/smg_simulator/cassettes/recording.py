@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import httpx
 import msgspec
 
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from smg_simulator.cassettes.cassette import (
     CassetteExchange,
     credentials_in,
@@ -22,7 +23,6 @@ from smg_simulator.cassettes.cassette import (
     kept_path,
     redacted_body,
 )
-from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 
 __all__ = ["CassetteRecorder"]
 

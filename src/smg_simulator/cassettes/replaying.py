@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import httpx
 import msgspec
 
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_headers
 from smg_simulator.cassettes.difference import ReplayedExchange
-from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 
 __all__ = ["replayed"]
 

@@ -14,13 +14,13 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from tests.gateway.conftest import eventually, over_http
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
 from smg_core.config import Config, ModelConfig
 from smg_simulator import Reply, Rule, SimulatorConfig
+from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from smg_simulator.cassettes.cassette import CassetteExchange, kept_body, kept_path, read_cassette, redacted_body
 from smg_simulator.cassettes.difference import ReplayedExchange, answer_differences, replay_lines
 from smg_simulator.cassettes.recording import CassetteRecorder

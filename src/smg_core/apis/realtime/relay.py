@@ -500,7 +500,9 @@ async def _begun_with(services: Services, peer: PeerSession, settings: JsonObjec
                 if event is not None and event.type == "error":
                     said = one_line(reported[-1].decode())
                     message = "The server of this model does not take the settings of the client secret."
-                    raise InvalidRequest(message, param="session", detail=f"{peer.worker.name}: {said}", outside_text=said)
+                    raise InvalidRequest(
+                        message, param="session", detail=f"{peer.worker.name}: {said}", outside_text=said
+                    )
                 if event is not None and event.type == "session.updated":
                     return reported
     except TimeoutError:

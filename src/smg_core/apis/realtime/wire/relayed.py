@@ -180,7 +180,9 @@ def failure_of(response: Raw | UnsetType) -> SmgError | None:
     sentence = f"{error.code or error.type or ''}: {' '.join(error.message[:300].split())}"
     kind = WorkerBusy if "rate_limit" in sentence else EngineFailed
     return kind(
-        "The engine failed while it worked on the request.", detail=f"response failed: {sentence}", outside_text=sentence
+        "The engine failed while it worked on the request.",
+        detail=f"response failed: {sentence}",
+        outside_text=sentence,
     )
 
 
