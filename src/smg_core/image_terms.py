@@ -8,25 +8,25 @@ from collections.abc import Mapping
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json
 
-__all__ = ["check_told"]
+__all__ = ["check_image_terms"]
 
 _EDGE = 4096  # of a size in pixels
 
 
-def check_told(told: Mapping[str, Json], at: str) -> None:
+def check_image_terms(wishes: Mapping[str, Json], at: str) -> None:
     """Check words for the engine that depend on each other. `at` is what stands before their names. Raises InvalidRequest."""
-    size, format_ = told.get("size"), told.get("output_format") or "png"
+    size, format_ = wishes.get("size"), wishes.get("output_format") or "png"
     if isinstance(size, str) and size != "auto" and not _is_size(size):
         raise InvalidRequest(
             f"Invalid '{at}size': 'auto' or WIDTHxHEIGHT, each from 1 to {_EDGE}.",
             param=f"{at}size",
             code="invalid_value",
         )
-    if told.get("output_compression") is not None and format_ not in ("webp", "jpeg"):
+    if wishes.get("output_compression") is not None and format_ not in ("webp", "jpeg"):
         raise InvalidRequest(
             f"Invalid '{at}output_compression': only webp and jpeg have one.", param=f"{at}output_compression"
         )
-    if told.get("background") == "transparent" and format_ == "jpeg":
+    if wishes.get("background") == "transparent" and format_ == "jpeg":
         raise InvalidRequest(f"Invalid '{at}background': a jpeg cannot be transparent.", param=f"{at}background")
 
 

@@ -27,12 +27,12 @@ class GivenPicture(Struct, frozen=True):
 
 class Imaging(Struct, frozen=True):
     """How pictures of the text of a message are made: `count` of them. With `partial` so many earlier states of each are told
-    while it is made, where the answer is streamed. `told` are the request's other words for the engine (size, quality, ...) as
+    while it is made, where the answer is streamed. `wishes` are the request's other words for the engine (size, quality, ...) as
     they are. `given` are pictures to be changed, where there are any; `mask` says by what it leaves out what of the first one."""
 
     count: int = 1
     partial: int = 0
-    told: Mapping[str, Json] = {}
+    wishes: Mapping[str, Json] = {}
     given: tuple[GivenPicture, ...] = ()
     mask: GivenPicture | None = None
 

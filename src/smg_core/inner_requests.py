@@ -37,21 +37,21 @@ class InnerAnswer:
         if self.status == 200:
             return
         try:
-            said = msgspec.json.decode(self.body, type=_Envelope).error
+            body = msgspec.json.decode(self.body, type=_Envelope).error
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise EngineFailed("The model that was asked gave no answer.") from None
-        error = EngineFailed(said.message)
-        error.code = said.code or error.code
+        error = EngineFailed(body.message)
+        error.code = body.code or error.code
         raise error
 
 
-class _Said(Struct):
+class _ErrorBody(Struct):
     message: str = "The model that was asked gave no answer."
     code: str | None = None
 
 
 class _Envelope(Struct):
-    error: _Said
+    error: _ErrorBody
 
 
 async def asked_within(

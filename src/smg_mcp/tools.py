@@ -250,8 +250,8 @@ class McpTools:
     def price(self, server: str, tool: str) -> float:
         """What a call of a tool of the configuration costs, in dollars; 0 where nothing is said."""
         known = self._servers.get(server)
-        told = None if known is None else known.tools.get(tool)
-        return 0.0 if told is None else told.price
+        settings = None if known is None else known.tools.get(tool)
+        return 0.0 if settings is None else settings.price
 
     # ------------------------------------------------------------------------------------------------------- how it is made
 

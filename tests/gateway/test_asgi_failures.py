@@ -100,7 +100,7 @@ def failing(place: str, way: str = "", **said: Any) -> dict[str, Any]:
     return {"source": f"{HERE}:Failing", "kind": "asgi", "config": {"place": place, "way": way}, **said}
 
 
-def check_told(house: House, times: int) -> None:
+def check_image_terms(house: House, times: int) -> None:
     """The middleware is told of as what failed, once for each request."""
     assert house.gateway.services.plugins.states["Failing"].counts.get("failed", 0) == times
 
@@ -120,7 +120,7 @@ async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_pa
         for asked in (WHOLE, STREAMED):
             for name, (path, sent) in asked.items():
                 check_envelope((name, place, way), await house.http.post(path, json=sent))
-        check_told(house, len(WHOLE) + len(STREAMED))
+        check_image_terms(house, len(WHOLE) + len(STREAMED))
 
 
 @pytest.mark.sampled(keep=3)
@@ -135,7 +135,7 @@ async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, 
                 check_envelope((name, way), answer)
             else:
                 assert answer.status_code == 200, (name, way, answer.text)
-        check_told(house, len(WHOLE))
+        check_image_terms(house, len(WHOLE))
 
 
 @pytest.mark.sampled(keep=4)
@@ -153,7 +153,7 @@ async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
                 assert FAILED not in answer.text, where
                 if asked is STREAMED and name not in ("gemini", "gemini array"):
                     assert any(end in answer.text.lower() for end in GOOD_ENDS), where
-        check_told(house, len(WHOLE) + len(STREAMED))
+        check_image_terms(house, len(WHOLE) + len(STREAMED))
 
 
 @pytest.mark.sampled(keep=4)
@@ -181,7 +181,7 @@ async def test_a_failure_within_an_answer_ends_a_stream_with_an_error_and_cuts_a
                     assert answer.headers["content-type"].startswith("text/event-stream"), (name, way, answer.text)
                     assert FAILED in answer.text.rstrip("\n").rpartition("\n")[2], (name, way, answer.text)
                     assert "secret" not in answer.text
-        check_told(house, len(WHOLE) + len(STREAMED))
+        check_image_terms(house, len(WHOLE) + len(STREAMED))
 
 
 async def test_a_middleware_is_not_blamed_for_another_one(tmp_path: Path) -> None:
@@ -195,6 +195,6 @@ async def test_a_middleware_is_not_blamed_for_another_one(tmp_path: Path) -> Non
                 assert answer.status_code == 200, answer.text
             else:
                 check_envelope((place, way), answer)
-            check_told(house, 1)
+            check_image_terms(house, 1)
             for name in ("outer", "inner"):
                 assert not house.gateway.services.plugins.states[name].counts.get("failed", 0), (place, name)

@@ -120,7 +120,7 @@ REFUSED = (
     "/v1/realtime/translations/client_secrets",
     "/v1/containers",
 )
-"""How routes begin that are refused here: these engines neither speak nor paint, and the gateway takes no calls and runs no code."""
+"""How routes begin that are refused here: these engines neither speak nor paint, and the gateway takes no calls, runs no code."""
 ENDS = ("/cancel",)
 """Routes that end something: they are asked about something that is not there, and refuse."""
 

@@ -127,8 +127,8 @@ def _section(name: str) -> Iterator[str]:
 
 def _default(setting: Setting) -> str:
     hidden = setting.default is None or setting.default is False or setting.default in {(), ""}
-    said = ", ".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
-    return "" if hidden else f" (default: {said})"
+    value = ", ".join(map(str, setting.default)) if isinstance(setting.default, tuple) else setting.default
+    return "" if hidden else f" (default: {value})"
 
 
 def _row(setting: Setting, text: str) -> Iterator[str]:

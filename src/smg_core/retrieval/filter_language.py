@@ -45,7 +45,7 @@ class _Token:
     """A piece of the text: what it is, what it says, and the character that it begins with."""
 
     kind: str
-    said: str
+    text: str
     at: int
 
 
@@ -90,14 +90,14 @@ class _Reading:
         self.next = next(self._tokens, None)
         return taken
 
-    def _is(self, *said: str) -> bool:
-        return self.next is not None and self.next.kind != "text" and self.next.said in said
+    def _is(self, *texts: str) -> bool:
+        return self.next is not None and self.next.kind != "text" and self.next.text in texts
 
     def whole(self) -> JsonObject:
         """The filter."""
         found = self._all_of()
         if self.next is not None:
-            self._refuse(f"{self.next.said[:20]!r} is not expected", self.next.at)
+            self._refuse(f"{self.next.text[:20]!r} is not expected", self.next.at)
         return found
 
     def _all_of(self) -> JsonObject:
@@ -140,34 +140,34 @@ class _Reading:
 
     def _comparison(self) -> JsonObject:
         field = self._take()
-        key = _unquoted(field) if field.kind == "text" else field.said
+        key = _unquoted(field) if field.kind == "text" else field.text
         if field.kind not in ("word", "text") or (field.kind == "word" and key in _JOINS):
-            self._refuse(f"the name of an attribute is expected, and not {field.said[:20]!r}", field.at)
+            self._refuse(f"the name of an attribute is expected, and not {field.text[:20]!r}", field.at)
         if not 0 < len(key) <= _LONGEST_KEY:
             self._refuse(f"names of attributes have 1 to {_LONGEST_KEY} characters", field.at)
         if not self._is(*_SIGNS):
             self._refuse(f"behind {key[:20]!r} a comparison is expected", self._at())
-        kind = _SIGNS[self._take().said]
+        kind = _SIGNS[self._take().text]
         value = self._value(kind)
         return {"type": kind, "key": key, "value": value}
 
     def _value(self, kind: str) -> Json:
         minus = self._is("-")
         at = self._at()
-        said = self._take()
+        token = self._take()
         if minus:  # of a word, which has no quotes
             rest = self._take()
-            said = _Token(rest.kind, f"-{rest.said}", said.at)
-        if said.kind not in ("word", "text") or (said.kind == "word" and said.said in (*_JOINS, "NOT")):
+            token = _Token(rest.kind, f"-{rest.text}", token.at)
+        if token.kind not in ("word", "text") or (token.kind == "word" and token.text in (*_JOINS, "NOT")):
             self._refuse("a value is expected", at)
-        if self._is("(") and said.kind == "word":
-            self._refuse("functions are not supported", said.at)
-        text = _unquoted(said) if said.kind == "text" else said.said
+        if self._is("(") and token.kind == "word":
+            self._refuse("functions are not supported", token.at)
+        text = _unquoted(token) if token.kind == "text" else token.text
         if len(text) > _LONGEST_VALUE:
             self._refuse(f"values have at most {_LONGEST_VALUE} characters", at)
-        if "*" in said.said:
+        if "*" in token.text:
             self._refuse("wildcards are not supported", at)
-        if said.kind == "text":
+        if token.kind == "text":
             return text
         if text in ("true", "false"):
             if kind not in ("eq", "ne"):
@@ -182,7 +182,7 @@ def _number(text: str) -> Json:
 
 
 def _unquoted(token: _Token) -> str:
-    return re.sub(r"\\(.)", r"\1", token.said[1:-1], flags=re.DOTALL)
+    return re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL)
 
 
 def _joined(kind: str, parts: list[JsonObject]) -> JsonObject:

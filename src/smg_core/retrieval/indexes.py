@@ -32,8 +32,10 @@ class IndexFailed(StoreFailed):
 
     openai_code = "vector_store_unavailable"
 
-    def __init__(self, reason: Literal["unreachable", "full", "failed"], detail: str, *, said: str = "") -> None:
-        super().__init__(reason, detail, outside_text=said)
+    def __init__(
+        self, reason: Literal["unreachable", "full", "failed"], detail: str, *, outside_text: str = ""
+    ) -> None:
+        super().__init__(reason, detail, outside_text=outside_text)
         what = "There is no room for the vector store" if reason == "full" else "The vector store is not available"
         self.message = f"{what} at the moment."
 

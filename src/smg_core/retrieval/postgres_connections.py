@@ -41,7 +41,7 @@ class IndexConnections:
         async with self._opening:
             if self._pool is not None and not anew:
                 return
-            async with _told():
+            async with _failures():
                 if self._pool is None:
                     pool = await asyncpg.create_pool(
                         self._url,
@@ -96,7 +96,7 @@ class IndexConnections:
     async def reading(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection. Raises IndexFailed, also for what fails inside."""
         await self.opened()
-        async with _told(), self._there().acquire(timeout=self._seconds) as connection:
+        async with _failures(), self._there().acquire(timeout=self._seconds) as connection:
             yield connection
 
     @asynccontextmanager
@@ -123,7 +123,7 @@ class IndexConnections:
 
 async def has_index_tables(url: str, statements: PostgresStatements, seconds: float) -> bool:
     """Whether the tables of indexes are in the database of this URL. Raises IndexFailed."""
-    async with _told():
+    async with _failures():
         connection = await asyncpg.connect(
             _for_driver(url), timeout=seconds, command_timeout=seconds, statement_cache_size=0
         )
@@ -143,7 +143,7 @@ def _for_driver(url: str) -> str:
 
 
 @asynccontextmanager
-async def _told() -> AsyncIterator[None]:
+async def _failures() -> AsyncIterator[None]:
     """What the driver and the server refuse is a failure of the store."""
     try:
         yield
@@ -152,8 +152,10 @@ async def _told() -> AsyncIterator[None]:
             "unreachable", "the indexes of vector stores: no answer in time (history.timeout_s)"
         ) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        said = str(error)
-        raise IndexFailed(_reason(error), f"the indexes of vector stores: {said}", outside_text=said) from error
+        outside_text = str(error)
+        raise IndexFailed(
+            _reason(error), f"the indexes of vector stores: {outside_text}", outside_text=outside_text
+        ) from error
 
 
 def _reason(error: Exception) -> Literal["unreachable", "full", "failed"]:

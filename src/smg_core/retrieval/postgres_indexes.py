@@ -120,7 +120,7 @@ class PostgresIndexes:
             rows = zip(ids, chunks, words, strict=True)
             await connection.executemany(
                 self._of.put_chunk,
-                [(id, number, each.start, each.end, each.text, said, mark) for id, each, said in rows],
+                [(id, number, each.start, each.end, each.text, vector, mark) for id, each, vector in rows],
             )
             if written is not None and vectors is not None:
                 await self._set_dimensions(connection, store, known, len(vectors) // (_NUMBER_BYTES * len(chunks)))

@@ -123,8 +123,8 @@ class KvIndex:
         for a place that tells nothing."""
         rows = [*map(self._held.get, places)]  # each decision asks for hundreds
         there = [row for row in rows if row is not None]
-        if len(there) == len(rows) and now >= max([row.told for row in there], default=0.0):
-            return [row.exact for row in there], [now - row.told for row in there]
+        if len(there) == len(rows) and now >= max([row.heard_at for row in there], default=0.0):
+            return [row.exact for row in there], [now - row.heard_at for row in there]
         return (
             [row is not None and row.exact for row in rows],
             [None if row is None else (now - row.heard_at if now > row.heard_at else 0.0) for row in rows],
@@ -209,7 +209,7 @@ class KvIndex:
                 self.apply(place, event, now)
                 held = self._held[place]
         if held is not None:
-            held.told = now
+            held.heard_at = now
 
     def _stored_one(self, held: _Held, event: KvEvent) -> bool:
         """Enter the one block that an event stores. False where there is more to look at, and nothing was done."""

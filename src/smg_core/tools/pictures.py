@@ -92,8 +92,8 @@ def picture_of_server(outcome: ToolOutcome, prompt: str) -> ToolAnswer:
 def _answer(data: bytes, facts: JsonObject) -> ToolAnswer:
     about: JsonObject = {name: value for name, value in facts.items() if value is not None}
     result: Json = msgspec.Raw(b'"%b"' % data)  # JSON as it is, which is not read again
-    told = Text("The picture was made, and is shown to the user.")
-    return ToolAnswer((told,), structured={**about, "result": result})
+    note = Text("The picture was made, and is shown to the user.")
+    return ToolAnswer((note,), structured={**about, "result": result})
 
 
 def _failed(why: str) -> ToolAnswer:

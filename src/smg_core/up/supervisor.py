@@ -150,9 +150,9 @@ class Supervised:
                 return f"has ended with {ended.result()} before it was ready"
             if await kept.probe():
                 return ""
-            if passed >= _said_after(waits):
+            if passed >= _reported_after(waits):
                 self._say(f"{kept.child.name} is not ready yet after {passed:.0f} s of at most {kept.start_s:g}")
-                waits = next(times for times in itertools.count(waits) if _said_after(times) > passed)
+                waits = next(times for times in itertools.count(waits) if _reported_after(times) > passed)
             await asyncio.wait([ended], timeout=STARTING_S)
         return f"has not come up within {kept.start_s:g} s"
 
@@ -225,7 +225,7 @@ class Supervised:
             self._tell("up", each)
 
 
-def _said_after(times: int) -> float:
+def _reported_after(times: int) -> float:
     """Seconds after which it is said once more that a program is coming up."""
     return SLOW_S[times] if times < len(SLOW_S) else SLOW_S[-1] * (times - len(SLOW_S) + 2)
 

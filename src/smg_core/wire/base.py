@@ -155,8 +155,8 @@ class VerbatimStream:
 class VerbatimBody:
     """A whole answer as a provider `said` it: `written` as for `VerbatimStream`."""
 
-    def __init__(self, said: Verbatim, written: Callable[[bytes], bytes]) -> None:
-        self._said = said
+    def __init__(self, verbatim: Verbatim, written: Callable[[bytes], bytes]) -> None:
+        self._verbatim = verbatim
         self._seals = _Seals(written)
 
     def seal(self, event: ReasoningEnd) -> None:
@@ -171,7 +171,7 @@ class VerbatimBody:
 
     def body(self) -> bytes:
         """The answer."""
-        return self._seals.put_in(self._said)
+        return self._seals.put_in(self._verbatim)
 
 
 class _Seals:

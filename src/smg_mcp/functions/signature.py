@@ -164,8 +164,8 @@ def _arguments(
         struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
         made = msgspec.json.schema(struct)
     except (TypeError, ValueError, NameError) as error:
-        said = str(error).rstrip().rpartition("\n")[2]  # the rest is advice for who defines such a type
-        raise ValueError(f"a parameter of the function {name} has a type that JSON cannot give: {said}") from error
+        reason = str(error).rstrip().rpartition("\n")[2]  # the rest is advice for who defines such a type
+        raise ValueError(f"a parameter of the function {name} has a type that JSON cannot give: {reason}") from error
     return struct, _schema(made, signature, types_of, described)
 
 

@@ -66,12 +66,12 @@ class AriaProcessor:
 
 def _tokens(processor: Mapping[str, Any]) -> int:
     """What processor_config.json says under `size_conversion` of a square's side."""
-    told = processor.get("size_conversion")
-    if told is None:
+    conversion = processor.get("size_conversion")
+    if conversion is None:
         return _TOKENS
-    count = told.get(str(_SIDE), told.get(_SIDE)) if isinstance(told, Mapping) else None
+    count = conversion.get(str(_SIDE), conversion.get(_SIDE)) if isinstance(conversion, Mapping) else None
     if not is_whole(count):
-        raise refused("size_conversion", told, f"a number of tokens for {_SIDE} is needed")
+        raise refused("size_conversion", conversion, f"a number of tokens for {_SIDE} is needed")
     return int(count)
 
 

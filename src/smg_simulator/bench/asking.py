@@ -83,10 +83,10 @@ def _message(text: str) -> str:
     """The words of an answer that refuses: its error's message where it has one, else all."""
     try:
         found = msgspec.json.decode(text)
-        said = found["error"]["message"]
+        message = found["error"]["message"]
     except (msgspec.DecodeError, KeyError, TypeError):
         return text
-    return said if isinstance(said, str) else text
+    return message if isinstance(message, str) else text
 
 
 class _Pieces:

@@ -54,19 +54,19 @@ def summary_of_answer(path: str, status: int, content_type: str, body: bytes) ->
     read = next((each for suffix, each in _READERS.items() if path.partition("?")[0].endswith(suffix)), None)
     try:
         if read is None:
-            said = AnswerSummary(text=_other(path, body)[:_MOST])
+            summary = AnswerSummary(text=_other(path, body)[:_MOST])
         elif content_type.startswith("text/event-stream"):
-            said = AnswerSummary()
+            summary = AnswerSummary()
             for event in _events(body):
-                read(said, event)
+                read(summary, event)
         else:
-            said, found = AnswerSummary(), msgspec.json.decode(body)
+            summary, found = AnswerSummary(), msgspec.json.decode(body)
             for piece in found if isinstance(found, list) else [found]:
-                read(said, _object(piece))
+                read(summary, _object(piece))
     except (msgspec.DecodeError, EngineGarbled, KeyError, TypeError, IndexError, AttributeError) as error:
         return AnswerSummary(error=f"it cannot be read: {type(error).__name__}", characters=len(body))
-    said.characters = len(said.text)
-    return said
+    summary.characters = len(summary.text)
+    return summary
 
 
 def _other(path: str, body: bytes) -> str:
@@ -99,95 +99,97 @@ def _object(found: Any) -> _Json:
     return found if isinstance(found, dict) else {}
 
 
-def _chat(said: AnswerSummary, piece: _Json) -> None:
+def _chat(summary: AnswerSummary, piece: _Json) -> None:
     """A chunk of Chat Completions, or a whole answer, whose first choice counts."""
     if piece.get("error"):
-        said.error = str(piece["error"])[:_MOST]
+        summary.error = str(piece["error"])[:_MOST]
     usage = piece.get("usage") or {}
-    said.prompt_tokens = usage.get("prompt_tokens", said.prompt_tokens)
-    said.output_tokens = usage.get("completion_tokens", said.output_tokens)
+    summary.prompt_tokens = usage.get("prompt_tokens", summary.prompt_tokens)
+    summary.output_tokens = usage.get("completion_tokens", summary.output_tokens)
     for choice in piece.get("choices") or ():
         if choice.get("index", 0):
             continue
         part = choice.get("delta") or choice.get("message") or {}
-        said.text += part.get("content") or choice.get("text") or ""
-        said.reasoning += part.get("reasoning_content") or part.get("reasoning") or ""
-        said.finish = choice.get("finish_reason") or said.finish
+        summary.text += part.get("content") or choice.get("text") or ""
+        summary.reasoning += part.get("reasoning_content") or part.get("reasoning") or ""
+        summary.finish = choice.get("finish_reason") or summary.finish
         for at, call in enumerate(part.get("tool_calls") or ()):
             function, index = call.get("function") or {}, call.get("index", at)
-            while len(said.calls) <= index:
-                said.calls.append(("", ""))
-            name, arguments = said.calls[index]
-            said.calls[index] = (name + (function.get("name") or ""), arguments + (function.get("arguments") or ""))
+            while len(summary.calls) <= index:
+                summary.calls.append(("", ""))
+            name, arguments = summary.calls[index]
+            summary.calls[index] = (name + (function.get("name") or ""), arguments + (function.get("arguments") or ""))
 
 
-def _responses(said: AnswerSummary, piece: _Json) -> None:
+def _responses(summary: AnswerSummary, piece: _Json) -> None:
     """An event of Responses that ends it, or a whole response."""
     if piece.get("type") == "error":
-        said.error = str(piece)[:_MOST]
+        summary.error = str(piece)[:_MOST]
     whole = piece.get("response") if "response" in piece else piece if piece.get("object") == "response" else None
     if not isinstance(whole, dict) or whole.get("status") in ("in_progress", "queued"):
         return
     usage = whole.get("usage") or {}
-    said.finish = str(whole.get("status", ""))
-    said.prompt_tokens, said.output_tokens = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    summary.finish = str(whole.get("status", ""))
+    summary.prompt_tokens, summary.output_tokens = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     for item in whole.get("output") or ():
         if item["type"] == "message":
-            said.text += "".join(part.get("text", "") for part in item["content"])
+            summary.text += "".join(part.get("text", "") for part in item["content"])
         elif item["type"] == "reasoning":
-            said.reasoning += "".join(part.get("text", "") for part in item.get("content") or item.get("summary") or ())
+            summary.reasoning += "".join(
+                part.get("text", "") for part in item.get("content") or item.get("summary") or ()
+            )
         elif "name" in item:
-            said.calls.append((item["name"], item.get("arguments") or item.get("input") or ""))
+            summary.calls.append((item["name"], item.get("arguments") or item.get("input") or ""))
 
 
-def _messages(said: AnswerSummary, piece: _Json) -> None:
+def _messages(summary: AnswerSummary, piece: _Json) -> None:
     """An event of Messages, or a whole message."""
     if piece.get("type") == "error":
-        said.error = str(piece.get("error"))[:_MOST]
+        summary.error = str(piece.get("error"))[:_MOST]
     usage = piece.get("usage") or _object(piece.get("message")).get("usage") or {}
-    said.prompt_tokens = usage.get("input_tokens", said.prompt_tokens)
-    said.output_tokens = usage.get("output_tokens", said.output_tokens)
-    said.finish = _object(piece.get("delta")).get("stop_reason") or piece.get("stop_reason") or said.finish
+    summary.prompt_tokens = usage.get("input_tokens", summary.prompt_tokens)
+    summary.output_tokens = usage.get("output_tokens", summary.output_tokens)
+    summary.finish = _object(piece.get("delta")).get("stop_reason") or piece.get("stop_reason") or summary.finish
     for block in piece.get("content") or ():
-        _block(said, block)
+        _block(summary, block)
     if piece.get("type") == "content_block_start":
-        _block(said, piece["content_block"])
+        _block(summary, piece["content_block"])
     elif piece.get("type") == "content_block_delta":
-        _delta(said, piece["delta"])
+        _delta(summary, piece["delta"])
 
 
-def _block(said: AnswerSummary, block: _Json) -> None:
-    said.text += block.get("text") or ""
-    said.reasoning += block.get("thinking") or ""
+def _block(summary: AnswerSummary, block: _Json) -> None:
+    summary.text += block.get("text") or ""
+    summary.reasoning += block.get("thinking") or ""
     if block.get("type") == "tool_use":
         arguments = msgspec.json.encode(block["input"]).decode() if block.get("input") else ""
-        said.calls.append((block["name"], arguments))
+        summary.calls.append((block["name"], arguments))
 
 
-def _delta(said: AnswerSummary, delta: _Json) -> None:
-    said.text += delta.get("text") or ""
-    said.reasoning += delta.get("thinking") or ""
-    if delta.get("partial_json") and said.calls:
-        name, arguments = said.calls[-1]
-        said.calls[-1] = (name, arguments + delta["partial_json"])
+def _delta(summary: AnswerSummary, delta: _Json) -> None:
+    summary.text += delta.get("text") or ""
+    summary.reasoning += delta.get("thinking") or ""
+    if delta.get("partial_json") and summary.calls:
+        name, arguments = summary.calls[-1]
+        summary.calls[-1] = (name, arguments + delta["partial_json"])
 
 
-def _gemini(said: AnswerSummary, piece: _Json) -> None:
+def _gemini(summary: AnswerSummary, piece: _Json) -> None:
     """A piece of generateContent, whose first candidate counts."""
     if piece.get("error"):
-        said.error = str(piece["error"])[:_MOST]
+        summary.error = str(piece["error"])[:_MOST]
     usage = piece.get("usageMetadata") or {}
-    said.prompt_tokens = usage.get("promptTokenCount", said.prompt_tokens)
-    said.output_tokens = usage.get("candidatesTokenCount", said.output_tokens)
+    summary.prompt_tokens = usage.get("promptTokenCount", summary.prompt_tokens)
+    summary.output_tokens = usage.get("candidatesTokenCount", summary.output_tokens)
     for candidate in (piece.get("candidates") or ())[:1]:
-        said.finish = candidate.get("finishReason") or said.finish
+        summary.finish = candidate.get("finishReason") or summary.finish
         for part in _object(candidate.get("content")).get("parts") or ():
             if part.get("thought"):
-                said.reasoning += part.get("text") or ""
+                summary.reasoning += part.get("text") or ""
             elif call := part.get("functionCall"):
-                said.calls.append((call["name"], msgspec.json.encode(call.get("args") or {}).decode()))
+                summary.calls.append((call["name"], msgspec.json.encode(call.get("args") or {}).decode()))
             else:
-                said.text += part.get("text") or ""
+                summary.text += part.get("text") or ""
 
 
 _READERS: Mapping[str, Callable[[AnswerSummary, _Json], None]] = {

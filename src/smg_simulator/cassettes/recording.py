@@ -47,7 +47,7 @@ class CassetteRecorder:
         self._writing = asyncio.Lock()
         self._file: BinaryIO | None = None
         self._client: httpx.AsyncClient | None = None
-        self._told_bytes = False
+        self._warned_of_bytes = False
         self.kept = 0
 
     @contextlib.asynccontextmanager
@@ -119,9 +119,9 @@ class CassetteRecorder:
     ) -> None:
         line = await asyncio.to_thread(self._line, made, body, credentials, content_type, whole)
         if line is None:
-            if not self._told_bytes:
+            if not self._warned_of_bytes:
                 self._tell("bodies that are no text, as of files, are passed on and not recorded")
-            self._told_bytes = True
+            self._warned_of_bytes = True
             return
         async with self._writing:
             if len(line) > self._left:

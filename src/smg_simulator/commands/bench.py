@@ -24,7 +24,7 @@ from smg_simulator.bench.asking import BenchTarget, bench_run
 from smg_simulator.bench.figures import BenchObjective, BenchOutcome, summary
 from smg_simulator.bench.load import BenchRequest, made_requests, requests_of_trace
 from smg_simulator.bench.report import bench_lines, bench_page
-from smg_simulator.commands.asked_model import ModelNotTold, model_to_ask
+from smg_simulator.commands.asked_model import ModelNotNamed, model_to_ask
 from smg_simulator.fleet.formats import read_trace
 
 __all__ = ["bench_flags"]
@@ -85,7 +85,7 @@ def _bench(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             outcomes, seconds, interrupted = shown.outcomes, time.perf_counter() - begun, True
         shown.end()
-    except ModelNotTold as error:
+    except ModelNotNamed as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -11,7 +11,7 @@ import httpx
 from smg_core.commands.admin import bearer_of
 from smg_core.commands.asked_server import server_url_of
 from smg_core.settings import number_flag
-from smg_simulator.commands.asked_model import ModelNotTold, model_to_ask
+from smg_simulator.commands.asked_model import ModelNotNamed, model_to_ask
 from smg_simulator.conform.asking import look_at
 from smg_simulator.conform.probes import APIS
 
@@ -42,7 +42,7 @@ def _conform(args: argparse.Namespace) -> int:
     try:
         model = args.model or model_to_ask(url, headers, "--key")
         report = look_at(url, model, apis=args.api, key=args.key, timeout=args.timeout)
-    except ModelNotTold as error:
+    except ModelNotNamed as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     except (httpx.HTTPError, httpx.InvalidURL) as error:

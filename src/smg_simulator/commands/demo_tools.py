@@ -63,7 +63,9 @@ def run_python(code: str) -> str:
 
 def tool_rules() -> tuple[Rule, ...]:
     """What the model says: to each question a call, and to its result the answer."""
-    answers = [Rule((question, found), Reply(said)) for (question, *_, said), found in zip(_ASKED, _FOUND, strict=True)]
+    answers = [
+        Rule((question, found), Reply(reply)) for (question, *_, reply), found in zip(_ASKED, _FOUND, strict=True)
+    ]
     calls = [Rule((question,), Reply(tool_calls=((name, made),))) for question, name, made, _ in _ASKED]
     return (*answers, *calls)
 

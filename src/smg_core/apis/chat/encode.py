@@ -466,7 +466,7 @@ class ChatWholeEncoder:
         self._usage: Usage | None = None
         self._error: SmgError | None = None
         self._ended = False
-        self._said: Verbatim | None = None  # the answer in a provider's words
+        self._verbatim: Verbatim | None = None  # the answer in a provider's words
 
     @property
     def verbatim(self) -> str:
@@ -511,7 +511,7 @@ class ChatWholeEncoder:
             case Started():
                 self._prompt_ids = event.prompt_ids
             case Verbatim():
-                self._said = event
+                self._verbatim = event
             case Failed():
                 self._ended, self._error = True, event.error
             case Cancelled():
@@ -521,8 +521,8 @@ class ChatWholeEncoder:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
-        if self._said is not None:
-            return self._said.pieces[0]
+        if self._verbatim is not None:
+            return self._verbatim.pieces[0]
         found = self._head.fields("chat.completion")
         found["choices"] = [self._choice(index, choice) for index, choice in self._choices.items()]
         if self._usage is not None:

@@ -106,9 +106,9 @@ class _Hears:
         if made.partial is None:
             self.made = self.made or made
             return
-        told: JsonObject = {"partial_image_index": made.partial, **made.about}
-        told["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)
-        self._progress(told)
+        fields: JsonObject = {"partial_image_index": made.partial, **made.about}
+        fields["partial_image_b64"] = msgspec.Raw(b'"%b"' % made.data)
+        self._progress(fields)
 
     def body(self) -> bytes:
         """Nothing. Raises the error of a `Failed` event."""

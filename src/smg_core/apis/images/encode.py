@@ -41,20 +41,20 @@ class ImagesObject(Struct, kw_only=True):
     usage: JsonObject | None = None
 
 
-def _usage_told(usage: Usage | None) -> JsonObject:
+def _usage_object(usage: Usage | None) -> JsonObject:
     if usage is None or not usage.total_tokens:
         return {}
     details: JsonObject = {
         "image_tokens": usage.image_tokens,
         "text_tokens": usage.prompt_tokens - usage.image_tokens,
     }
-    told: JsonObject = {
+    counts: JsonObject = {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": details,
         "output_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
     }
-    return {"usage": told}
+    return {"usage": counts}
 
 
 class ImagesWholeEncoder:
@@ -99,7 +99,7 @@ class ImagesWholeEncoder:
             raise self._error
         about = self._pictures[0].about if self._pictures else {}
         facts = {name: about[name] for name in _FACTS if about.get(name) is not None}
-        behind = encode_object({**facts, **_usage_told(self._usage)})[1:-1]
+        behind = encode_object({**facts, **_usage_object(self._usage)})[1:-1]
         pieces = [b'{"created":%d,"data":[' % self._created]
         for order, each in enumerate(self._pictures):
             revised = each.about.get("revised_prompt")
@@ -158,14 +158,14 @@ class ImagesStreamEncoder:
         error = event.error if isinstance(event, Failed) else broken_off(self._finished)
         last = b""
         if self._last is not None:
-            last = self._frame("completed", self._last, _usage_told(self._usage))
+            last = self._frame("completed", self._last, _usage_object(self._usage))
         if error is not None:
             return last + b"data: " + openai_error(error, locate=self._request.locate) + b"\n\n"
         return last if isinstance(event, Done) else b""
 
     def _frame(self, moment: str, made: MadePicture, more: JsonObject) -> bytes:
-        name, told = f"{self._kind}.{moment}", self._request.asked.told
+        name, wishes = f"{self._kind}.{moment}", self._request.asked.wishes
         usual: JsonObject = {**dict.fromkeys(_FACTS, "auto"), "output_format": "png"}
-        facts = {fact: made.about.get(fact) or told.get(fact) or usual[fact] for fact in _FACTS}
+        facts = {fact: made.about.get(fact) or wishes.get(fact) or usual[fact] for fact in _FACTS}
         fields = msgspec.json.encode({"type": name, "created_at": self._created, **facts, **more})
         return b'event: %b\ndata: %b,"b64_json":"%b"}\n\n' % (name.encode(), fields[:-1], made.data)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.image_terms import check_told
+from smg_core.image_terms import check_image_terms
 from smg_core.imaging import GivenPicture, Imaging
 from smg_core.json_types import Json, JsonObject
 from smg_core.origin import Origin
@@ -24,7 +24,7 @@ __all__ = [
     "ImageEditBody",
     "ImagesBody",
     "ImagesRequest",
-    "check_told",
+    "check_image_terms",
     "decode_edit",
     "decode_images",
     "picture_given",
@@ -37,7 +37,7 @@ _GIVEN, _GIVEN_BYTES, _MASK_BYTES = 16, 50 * 1024 * 1024, 4 * 1024 * 1024
 _FIELDS, _FIELD_BYTES = 32, 128 * 1024
 _FILES = frozenset({"image", "image[]", "mask"})
 _NUMBERS = ("n", "output_compression", "partial_images", "frame_count", "frame_duration_ms")
-_NOT_TOLD = ("model", "prompt", "n", "stream", "partial_images", "response_format", "user", "safety_identifier")
+_OWN_FIELDS = ("model", "prompt", "n", "stream", "partial_images", "response_format", "user", "safety_identifier")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SIZES_END = 24  # bytes of a PNG up to the end of its width and height
 
@@ -184,13 +184,13 @@ def _request(
         )
     if body.svg is not None:
         raise UnsupportedParameter("'svg' is not taken here.", param="svg")
-    told = {
+    wishes = {
         name: value
         for name in body.__struct_fields__
-        if name not in _NOT_TOLD and (value := getattr(body, name)) is not None
+        if name not in _OWN_FIELDS and (value := getattr(body, name)) is not None
     }
-    check_told(told, "")
-    asked = Imaging(body.n or 1, body.partial_images or 0, told, given, mask)
+    check_image_terms(wishes, "")
+    asked = Imaging(body.n or 1, body.partial_images or 0, wishes, given, mask)
     generation = GenerationRequest(
         id=incoming.request_id,
         model=body.model,

@@ -78,7 +78,7 @@ class AskedBack:
             return None
         if isinstance(system := params.get("systemPrompt"), str) and system:
             messages.insert(0, Message("system", (Text(system),), content_is_text=True))
-        text = await self._said(model, tenant, tuple(messages), _sampling(params), TextFormat())
+        text = await self._sentence(model, tenant, tuple(messages), _sampling(params), TextFormat())
         return None if text is None else (text, model)
 
     async def elicit(
@@ -89,11 +89,11 @@ class AskedBack:
         if not isinstance(properties, Mapping) or not properties:
             return None
         asked = (Message("system", (Text(_FILLS),), content_is_text=True), Message("user", (Text(message),)))
-        wanted = SchemaFormat(dict(schema), told="wished")
-        text = await self._said(model, tenant, asked, Sampling(max_tokens=_TOKENS), wanted)
+        wanted = SchemaFormat(dict(schema), strength="wished")
+        text = await self._sentence(model, tenant, asked, Sampling(max_tokens=_TOKENS), wanted)
         return None if text is None else _filled(text, schema, properties)
 
-    async def _said(
+    async def _sentence(
         self, model: str, tenant: str, messages: tuple[Message, ...], sampling: Sampling, format_: ResponseFormat
     ) -> str | None:
         caller, hears = Caller(tenant), _Hears()
@@ -174,9 +174,9 @@ class _Hears:
         return other
 
 
-def _message(told: object) -> Message:
+def _message(error_message: object) -> Message:
     """A message of a server; without parts where it is none that a model can be told."""
-    found = told if isinstance(told, Mapping) else {}
+    found = error_message if isinstance(error_message, Mapping) else {}
     role: Role = "assistant" if found.get("role") == "assistant" else "user"
     content = found.get("content")
     parts = [_part(each) for each in (content if isinstance(content, list) else [content])]
@@ -233,8 +233,8 @@ def _filled(text: str, schema: Mapping[str, Any], properties: Mapping[str, Any])
     )
 
 
-def _fits(value: Json, told: object) -> bool:
-    asked = told if isinstance(told, Mapping) else {}
+def _fits(value: Json, content: object) -> bool:
+    asked = content if isinstance(content, Mapping) else {}
     kind = _KINDS.get(str(asked.get("type")))
     if kind is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
         return False

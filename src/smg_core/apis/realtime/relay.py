@@ -319,7 +319,7 @@ class RelayedSession:
         if response is not None and not response.call.over:
             response.call.at_work()
             if text := event.text():
-                response.call.said(text)
+                response.call.add_text(text)
             if response.call.over:  # plugins have refused what was said
                 return
         self._put(data)
@@ -498,10 +498,10 @@ async def _begun_with(services: Services, peer: PeerSession, settings: JsonObjec
                 reported.append(await peer.socket.receive())
                 event = read_server_event(reported[-1])
                 if event is not None and event.type == "error":
-                    said = one_line(reported[-1].decode())
+                    refusal = one_line(reported[-1].decode())
                     message = "The server of this model does not take the settings of the client secret."
                     raise InvalidRequest(
-                        message, param="session", detail=f"{peer.worker.name}: {said}", outside_text=said
+                        message, param="session", detail=f"{peer.worker.name}: {refusal}", outside_text=refusal
                     )
                 if event is not None and event.type == "session.updated":
                     return reported

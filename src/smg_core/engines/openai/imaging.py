@@ -38,7 +38,7 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 def write_picture_request(request: GenerationRequest, asked: Imaging, model: str, *, extras: bool) -> WrittenForm:
     """What a server is asked. `extras`: it is none of OpenAI's own, so it may give addresses where nothing is said."""
     prompt = "".join(message.text for message in request.messages)
-    fields: dict[str, Json] = {"model": model, "prompt": prompt, **asked.told}
+    fields: dict[str, Json] = {"model": model, "prompt": prompt, **asked.wishes}
     if asked.count != 1:
         fields["n"] = asked.count
     if request.stream:
@@ -112,13 +112,13 @@ class PictureDecoder:
         self._reader = DataReader(max_event_bytes=limits.http_event_bytes)
         self._object: bytearray | None = None
         self._streams: bool | None = None  # None: not seen yet
-        self._told = self._states = 0
+        self._passed_on = self._states = 0
         self._usage: Usage | None = None
 
     @property
     def finished(self) -> bool:
         """Whether all pictures of a stream are there, so that nothing but its end is due."""
-        return bool(self._streams) and self._told >= self._asked.count
+        return bool(self._streams) and self._passed_on >= self._asked.count
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that the next bytes bring."""
@@ -213,23 +213,23 @@ class PictureDecoder:
         data = self._pictures.take(place or "")
         if partial is not None:
             self._states += 1
-        if self._told >= self._asked.count or self._states > self._asked.count * _MOST_STATES:
+        if self._passed_on >= self._asked.count or self._states > self._asked.count * _MOST_STATES:
             raise EngineGarbled("The engine sent more pictures than it was asked for.")
         about: JsonObject = {name: value for name in _ABOUT if (value := getattr(answer, name) or None) is not None}
         if revised is not None:
             about["revised_prompt"] = revised
         events.append(OpaqueBlock(0, PICTURE, written_picture(MadePicture(data, about, partial))))
-        self._told += partial is None
+        self._passed_on += partial is None
 
     def _count(self, usage: _Tokens | None) -> None:
         if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
             return
         details = usage.input_tokens_details or _Details()
-        prompt, seen = reported_count(usage.input_tokens), told_count(details.image_tokens)
+        prompt, seen = reported_count(usage.input_tokens), reported_count(details.image_tokens)
         self._usage = Usage(prompt, reported_count(usage.output_tokens), image_tokens=min(seen, prompt))
 
     def _finish(self, events: list[Event]) -> None:
-        if not self._told or self._pictures.open:
+        if not self._passed_on or self._pictures.open:
             raise EngineGarbled("The engine ended its answer before its pictures were whole.")
         events.append(Finished(0, "stop"))
         if self._usage is not None:

@@ -118,11 +118,11 @@ class LiveItems:
         if not isinstance(output, str):
             raise _wrong("item.output", "It is text.")
         name, wanted = known
-        said: JsonObject = {"id": id, "name": name, "response": _result(output)}
+        response: JsonObject = {"id": id, "name": name, "response": _result(output)}
         if wanted == "waits":
-            self._answers.append(said)
+            self._answers.append(response)
         elif wanted == "told":
-            self._turns.append({"role": "user", "parts": [{"functionResponse": said}]})
+            self._turns.append({"role": "user", "parts": [{"functionResponse": response}]})
 
 
 def _result(output: str) -> JsonObject:

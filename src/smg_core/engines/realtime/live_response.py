@@ -43,7 +43,7 @@ class LiveUsage(Struct, rename="camel"):
     prompt_tokens_details: list[_Counted] = []
     response_tokens_details: list[_Counted] = []
 
-    def told(self) -> JsonObject:
+    def as_object(self) -> JsonObject:
         """The same in the words of the Realtime API."""
         read = max(0, self.prompt_token_count) + max(0, self.tool_use_prompt_token_count)
         made = max(0, self.response_token_count) + max(0, self.thoughts_token_count)
@@ -87,9 +87,9 @@ class LiveResponse:
 
     def created(self) -> bytes:
         """The event of its beginning."""
-        return self._event("response.created", response=self._told("in_progress", None))
+        return self._event("response.created", response=self._response_object("in_progress", None))
 
-    def said(self, text: str) -> list[bytes]:
+    def add_text(self, text: str) -> list[bytes]:
         """More of what it says."""
         lines = self._open_message()
         self._text.append(text)
@@ -121,7 +121,7 @@ class LiveResponse:
         """Its end: "completed", "incomplete" or "cancelled", and why."""
         lines = self._close_message("completed" if status == "completed" else "incomplete")
         details: JsonObject = {"type": status, **({} if reason is None else {"reason": reason})}
-        return [*lines, self._event("response.done", response=self._told(status, details))]
+        return [*lines, self._event("response.done", response=self._response_object(status, details))]
 
     # ----------------------------------------------------------------------------------------------------------- items
 
@@ -180,8 +180,8 @@ class LiveResponse:
     def _event(self, kind: str, **fields: object) -> bytes:
         return live_event(self.names, kind, **fields)
 
-    def _told(self, status: str, details: JsonObject | None) -> JsonObject:
-        usage = None if details is None or self.usage is None else self.usage.told()
+    def _response_object(self, status: str, details: JsonObject | None) -> JsonObject:
+        usage = None if details is None or self.usage is None else self.usage.as_object()
         return {
             "object": "realtime.response",
             "id": self.id,

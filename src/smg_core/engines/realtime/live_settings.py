@@ -159,7 +159,7 @@ def changed_settings(settings: JsonObject, patch: object) -> JsonObject:
     return made
 
 
-_SAID_BY_NULL = frozenset(
+_STATED_BY_NULL = frozenset(
     {
         "tracing",
         "reasoning",
@@ -179,7 +179,7 @@ def _without_nulls(patch: JsonObject) -> JsonObject:
     return {
         name: _without_nulls(value) if name in _DEEP and isinstance(value, dict) else value
         for name, value in patch.items()
-        if value is not None or name in _SAID_BY_NULL
+        if value is not None or name in _STATED_BY_NULL
     }
 
 
@@ -295,22 +295,22 @@ def setup_of(settings: JsonObject, model_there: str, handle: str = "") -> JsonOb
 
 def _context(settings: JsonObject) -> JsonObject:
     """What the server may be told anew: instructions and tools."""
-    said: JsonObject = {}
+    fields: JsonObject = {}
     if settings["instructions"]:
-        said["systemInstruction"] = {"parts": [{"text": settings["instructions"]}]}
+        fields["systemInstruction"] = {"parts": [{"text": settings["instructions"]}]}
     if settings["tools"] and settings["tool_choice"] == "auto":
-        said["tools"] = [{"functionDeclarations": [_declared(tool) for tool in _list(settings["tools"])]}]
-    return said
+        fields["tools"] = [{"functionDeclarations": [_declared(tool) for tool in _list(settings["tools"])]}]
+    return fields
 
 
 def _declared(tool: Json) -> JsonObject:
     read = msgspec.convert(tool, _Function)
-    said: JsonObject = {"name": read.name}
+    declaration: JsonObject = {"name": read.name}
     if read.description:
-        said["description"] = read.description
+        declaration["description"] = read.description
     if read.parameters:
-        said["parametersJsonSchema"] = {"type": "object", **read.parameters}
-    return said
+        declaration["parametersJsonSchema"] = {"type": "object", **read.parameters}
+    return declaration
 
 
 def _turns(heard: JsonObject) -> JsonObject:
@@ -326,10 +326,10 @@ def _turns(heard: JsonObject) -> JsonObject:
         found["silenceDurationMs"] = detection["silence_duration_ms"]
     if (ending := _EAGERNESS.get(str(detection.get("eagerness")))) is not None:
         found["endOfSpeechSensitivity"] = ending
-    told: JsonObject = {"automaticActivityDetection": found}
+    settings: JsonObject = {"automaticActivityDetection": found}
     if detection.get("interrupt_response") is False:
-        told["activityHandling"] = "NO_INTERRUPTION"
-    return told
+        settings["activityHandling"] = "NO_INTERRUPTION"
+    return settings
 
 
 def update_of(before: JsonObject, after: JsonObject) -> JsonObject | None:
@@ -337,19 +337,19 @@ def update_of(before: JsonObject, after: JsonObject) -> JsonObject | None:
     what it takes in its setup alone."""
     there, wanted = setup_of(before, ""), setup_of(after, "")
     fixed = [name for name in sorted({*there, *wanted}) if there.get(name) != wanted.get(name)]
-    said: JsonObject = {}
+    fields: JsonObject = {}
     for name in fixed:
         if name == "systemInstruction":
-            said[name] = wanted.get(name, {"parts": [{"text": ""}]})
+            fields[name] = wanted.get(name, {"parts": [{"text": ""}]})
         elif name == "tools":
-            said[name] = {"tools": wanted.get(name, [])}
+            fields[name] = {"tools": wanted.get(name, [])}
         else:
             raise UnsupportedParameter(
                 "This change cannot be made once the session has begun at its server, which was told what it has to know of the "
                 f"session before ({name}). Its instructions and tools can.",
                 param="session",
             )
-    return {"contextUpdate": said} if said else None
+    return {"contextUpdate": fields} if fields else None
 
 
 def shown_at(settings: JsonObject, *names: str) -> JsonObject:

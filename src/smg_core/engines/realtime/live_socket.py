@@ -114,7 +114,7 @@ class LiveSocket:
         if message is None:
             self._events.append(data)  # it is no event either, which ends the session
             return
-        self._events.extend(self._translation.told(message))
+        self._events.extend(self._translation.received(message))
         if message.setup_complete is not None:
             self._ready.set()
         else:

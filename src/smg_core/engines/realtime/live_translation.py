@@ -105,10 +105,10 @@ class LiveTranslation:
                 raise _not_there(event.kind)
             return route(event)
         except SmgError as error:
-            told = msgspec.json.decode(responses_error(error))["error"]
+            error_body = msgspec.json.decode(responses_error(error))["error"]
             own = event.fields.get("event_id")
             about = own if isinstance(own, str) else None
-            return Translated(to_client=[self._event("error", error={**told, "event_id": about})])
+            return Translated(to_client=[self._event("error", error={**error_body, "event_id": about})])
 
     def _begun(self, *to_server: JsonObject | bytes, to_client: Sequence[bytes] = ()) -> Translated:
         """Messages to a server that has its setup, before them where it has not."""
@@ -121,8 +121,8 @@ class LiveTranslation:
         made = changed_settings(self._settings, event.fields.get("session"))
         update = update_of(self._settings, made) if self._began else None
         self._settings = made
-        told = [self._event("session.updated", session=made)]
-        return Translated([] if update is None else [encode_object(update)], told)
+        events = [self._event("session.updated", session=made)]
+        return Translated([] if update is None else [encode_object(update)], events)
 
     def _create(self, event: LiveEvent) -> Translated:
         before = self._items.last
@@ -223,17 +223,17 @@ class LiveTranslation:
             self._event("conversation.item.done", previous_item_id=before, item=item),
         ]
 
-    def _wrote(self, told: LiveTranscription) -> list[bytes]:
+    def _wrote(self, transcription: LiveTranscription) -> list[bytes]:
         """More of the words of the user."""
         lines = self._turn_begins() if self._finds_turns and self._writing is None else []
         if self._writing is None:
             self._writing = (self._speech or self._names("item_"), [])
         id, words = self._writing
-        if told.text:
-            words.append(told.text)
+        if transcription.text:
+            words.append(transcription.text)
             kind = "conversation.item.input_audio_transcription.delta"
-            lines.append(self._event(kind, item_id=id, content_index=0, delta=told.text))
-        return [*lines, *(self._all_written() if told.finished else ())]
+            lines.append(self._event(kind, item_id=id, content_index=0, delta=transcription.text))
+        return [*lines, *(self._all_written() if transcription.finished else ())]
 
     def _all_written(self) -> list[bytes]:
         """The words of the user are complete."""
@@ -258,8 +258,8 @@ class LiveTranslation:
         speaks, self._committed = self._committed, False
         messages: list[JsonObject] = []
         if turns or not (answers or speaks):
-            said: JsonObject = {"turnComplete": not (answers or speaks)}
-            messages.append({"clientContent": {**said, **({"turns": turns} if turns else {})}})
+            content: JsonObject = {"turnComplete": not (answers or speaks)}
+            messages.append({"clientContent": {**content, **({"turns": turns} if turns else {})}})
         if answers:
             messages.append({"toolResponse": {"functionResponses": answers}})
         if speaks:
@@ -300,7 +300,7 @@ class LiveTranslation:
 
     # ------------------------------------------------------------------------------------------------ from the server
 
-    def told(self, message: LiveMessage) -> list[bytes]:
+    def received(self, message: LiveMessage) -> list[bytes]:
         """The events that a message of the server becomes."""
         lines: list[bytes] = []
         resumption = message.session_resumption_update
@@ -363,8 +363,8 @@ class LiveTranslation:
                 lines += self._more(audio=blob.data)
             elif part.text and not part.thought:
                 lines += self._more(text=part.text)
-        if (said := content.output_transcription) is not None and said.text:
-            lines += self._more(transcript=said.text)
+        if (transcription := content.output_transcription) is not None and transcription.text:
+            lines += self._more(transcript=transcription.text)
         return lines
 
     def _more(self, *, text: str = "", audio: str = "", transcript: str = "") -> list[bytes]:
@@ -375,7 +375,7 @@ class LiveTranslation:
         if response is None or response.spoken is bool(text):
             return lines
         self._turn_open = False
-        return [*lines, *(response.sounded(audio) if audio else response.said(text or transcript))]
+        return [*lines, *(response.sounded(audio) if audio else response.add_text(text or transcript))]
 
     def _under_way(self) -> list[bytes]:
         """The beginning of a response, where none is under way: the server answers what it has heard."""

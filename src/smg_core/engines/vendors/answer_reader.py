@@ -115,7 +115,7 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         self._model_named, self._at_once = model, at_once
 
     @property
-    def told(self) -> bool:
+    def is_verbatim(self) -> bool:
         """Whether the answer is told in the provider's words too."""
         return self._model_named is not None
 

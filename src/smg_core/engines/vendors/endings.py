@@ -22,18 +22,18 @@ GAVE_UP = frozenset(
 """Words with which providers say that they failed, not that the answer ended."""
 
 
-def reason_of(said: str, known: Mapping[str, FinishReason], block: OpenBlock) -> FinishReason:
-    """The reason that the word `said` means by the provider's table `known`. `block` is the last one of the answer. Raises
+def reason_of(word: str, known: Mapping[str, FinishReason], block: OpenBlock) -> FinishReason:
+    """The reason that the word `word` means by the provider's table `known`. `block` is the last one of the answer. Raises
     ProviderFailed for a word that says that the provider gave up."""
-    if (found := known.get(said)) is not None:
+    if (found := known.get(word)) is not None:
         return found
-    if said in GAVE_UP:
-        raise gave_up(said)
+    if word in GAVE_UP:
+        raise gave_up(word)
     if block.calls and not block.whole:
         return "malformed_call"
     return "tool_calls" if block.calls else "stop"
 
 
-def gave_up(said: str) -> ProviderFailed:
+def gave_up(word: str) -> ProviderFailed:
     """The error of an answer that ends with such a word."""
-    return ProviderFailed("The provider gave up on its answer.", detail=said[:200], outside_text=said[:200])
+    return ProviderFailed("The provider gave up on its answer.", detail=word[:200], outside_text=word[:200])

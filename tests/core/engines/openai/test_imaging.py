@@ -168,7 +168,7 @@ def test_a_request_is_json_or_a_form_with_the_engines_own_name_of_the_model() ->
 
 @given(st.binary(max_size=100), st.text(max_size=30))
 def test_a_forms_boundary_stands_nowhere_in_it(data: bytes, prompt: str) -> None:
-    asked = Imaging(given=(GivenPicture(data, "image/png"),), told={"size": prompt})
+    asked = Imaging(given=(GivenPicture(data, "image/png"),), wishes={"size": prompt})
     form = write_picture_request(request(), asked, "m", extras=False)
     mark = form.content_type.partition("boundary=")[2].encode()
     assert form.body.count(b"--" + mark) == 5

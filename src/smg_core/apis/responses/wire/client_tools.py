@@ -72,44 +72,46 @@ _COMPUTER = _schema(
 )
 
 
-def _local_shell(said: JsonObject) -> JsonObject:
-    command, env = said.get("command"), said.get("env")
+def _local_shell(arguments: JsonObject) -> JsonObject:
+    command, env = arguments.get("command"), arguments.get("env")
     words = (
         [str(each) for each in command] if isinstance(command, list) else [command] if isinstance(command, str) else []
     )
-    told = {name: said[name] for name in ("timeout_ms", "user", "working_directory") if said.get(name) is not None}
-    return {"action": {"type": "exec", "command": [*words], "env": env if isinstance(env, dict) else {}, **told}}
+    wishes = {
+        name: arguments[name] for name in ("timeout_ms", "user", "working_directory") if arguments.get(name) is not None
+    }
+    return {"action": {"type": "exec", "command": [*words], "env": env if isinstance(env, dict) else {}, **wishes}}
 
 
-def _shell(said: JsonObject) -> JsonObject:
-    found = said.get("commands")
+def _shell(arguments: JsonObject) -> JsonObject:
+    found = arguments.get("commands")
     commands = [str(each) for each in found] if isinstance(found, list) else [found] if isinstance(found, str) else []
-    told = {name: said.get(name) for name in ("timeout_ms", "max_output_length")}
-    return {"action": {"commands": [*commands], **told}, "environment": {"type": "local"}}
+    wishes = {name: arguments.get(name) for name in ("timeout_ms", "max_output_length")}
+    return {"action": {"commands": [*commands], **wishes}, "environment": {"type": "local"}}
 
 
-def _patch(said: JsonObject) -> JsonObject:
-    kind = said.get("type")
+def _patch(arguments: JsonObject) -> JsonObject:
+    kind = arguments.get("type")
     operation: JsonObject = {
         "type": kind if kind in _OPERATIONS else "update_file",
-        "path": str(said.get("path") or ""),
+        "path": str(arguments.get("path") or ""),
     }
     if operation["type"] != "delete_file":
-        operation["diff"] = str(said.get("diff") or "")
+        operation["diff"] = str(arguments.get("diff") or "")
     return {"operation": operation}
 
 
-def _action(said: JsonObject) -> JsonObject:
+def _action(arguments: JsonObject) -> JsonObject:
     """The action of a call; a look at the screen in place of one that the API does not have."""
-    return said if said.get("type") in _ACTIONS else {"type": "screenshot"}
+    return arguments if arguments.get("type") in _ACTIONS else {"type": "screenshot"}
 
 
-def _computer(said: JsonObject) -> JsonObject:
-    return {"action": _action(said), "pending_safety_checks": []}
+def _computer(arguments: JsonObject) -> JsonObject:
+    return {"action": _action(arguments), "pending_safety_checks": []}
 
 
-def _computer_batch(said: JsonObject) -> JsonObject:
-    return {"actions": [_action(said)], "pending_safety_checks": []}
+def _computer_batch(arguments: JsonObject) -> JsonObject:
+    return {"actions": [_action(arguments)], "pending_safety_checks": []}
 
 
 @attrs.frozen
@@ -123,18 +125,20 @@ class ClientItem:
     description: str
     schema: JsonObject
     fields: Callable[[JsonObject], JsonObject]
-    said_in: str
+    action_field: str
 
     def arguments(self, item: JsonObject) -> str:
         """The arguments of a call that is replayed."""
-        said: Any = item.get(self.said_in)
-        if said is None and self.type == "computer_call":
-            said = item.get("actions")
-        said = said[0] if isinstance(said, list) and said else said
-        told = {name: value for name, value in said.items() if value is not None} if isinstance(said, dict) else {}
+        action: Any = item.get(self.action_field)
+        if action is None and self.type == "computer_call":
+            action = item.get("actions")
+        action = action[0] if isinstance(action, list) and action else action
+        fields = (
+            {name: value for name, value in action.items() if value is not None} if isinstance(action, dict) else {}
+        )
         if self.type == "local_shell_call":
-            told.pop("type", None)
-        return msgspec.json.encode(told).decode()
+            fields.pop("type", None)
+        return msgspec.json.encode(fields).decode()
 
 
 _SEES = "Acts on the computer once and gives what is to be seen on it then."
@@ -180,8 +184,8 @@ def client_function(tool: JsonObject, name: str) -> FunctionTool:
 
 def client_call(kind: str, text: str) -> JsonObject:
     """The fields of the item of a call, from the arguments that the model wrote."""
-    said = object_of(text)
-    return CLIENT_ITEMS[kind].fields(said if isinstance(said, dict) else {})
+    arguments = object_of(text)
+    return CLIENT_ITEMS[kind].fields(arguments if isinstance(arguments, dict) else {})
 
 
 def client_commands(item: JsonObject) -> list[str]:
@@ -199,5 +203,5 @@ def client_output(item: JsonObject, at: str) -> tuple[tuple[Part, ...], bool]:
         return (Text(output),), True
     if isinstance(output, dict) and output.get("type") == "computer_screenshot":
         return (read_part(output, "tool", f"{at}.output"),), False
-    said = {name: item[name] for name in ("status", "output") if item.get(name) is not None}
-    return (Text(msgspec.json.encode(said).decode()),), True
+    fields = {name: item[name] for name in ("status", "output") if item.get(name) is not None}
+    return (Text(msgspec.json.encode(fields).decode()),), True

@@ -110,7 +110,7 @@ class ResponsesWholeEncoder:
     def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary) -> None:
         self._builder = ResponseBuilder(request, created, now, seal, streams=False)
         self._request = request
-        self._said: VerbatimBody | None = None  # the answer in a provider's words
+        self._verbatim: VerbatimBody | None = None  # the answer in a provider's words
 
     @property
     def verbatim(self) -> str:
@@ -119,20 +119,20 @@ class ResponsesWholeEncoder:
 
     def add(self, events: Sequence[Event]) -> None:
         self._builder.add(events)
-        if self._said is not None or Verbatim in map(type, events):
+        if self._verbatim is not None or Verbatim in map(type, events):
             self._take_words(events)
 
     def _take_words(self, events: Sequence[Event]) -> None:
         for event in events:
             if type(event) is Verbatim:
-                self._said = VerbatimBody(event, bytes)
-            elif type(event) is ReasoningEnd and self._said is not None:
-                self._said.seal(event)
+                self._verbatim = VerbatimBody(event, bytes)
+            elif type(event) is ReasoningEnd and self._verbatim is not None:
+                self._verbatim.seal(event)
 
     def body(self) -> bytes:
         """The finished object. Raises the error of a `Failed` event."""
         self.raise_failure()
-        return encode_body(self.response()) if self._said is None else self._said.body()
+        return encode_body(self.response()) if self._verbatim is None else self._verbatim.body()
 
     def raise_failure(self) -> None:
         """Raise the error that the response has failed with."""
@@ -162,7 +162,7 @@ class ResponsesWholeEncoder:
     def fork(self) -> "ResponsesWholeEncoder":
         other = copy.copy(self)
         other._builder = self._builder.fork()
-        other._said = None if self._said is None else self._said.fork()
+        other._verbatim = None if self._verbatim is None else self._verbatim.fork()
         return other
 
     def response(self) -> JsonObject:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from smg_core.built_in import BuiltIn
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import HostedEnd, HostedProgress, HostedStart
-from smg_core.image_terms import check_told
+from smg_core.image_terms import check_image_terms
 from smg_core.json_types import Json, JsonObject
 from smg_core.wire.decoding import explained
 
@@ -21,7 +21,7 @@ __all__ = ["closed_picture", "opened_picture", "pictures_in", "read_picture_tool
 
 _MOST = 16  # pictures that are changed together: as many as OpenAI's API for it takes
 _DATA = ";base64,"
-_TOLD = (
+_WISHES = (
     *("background", "complexity", "frame_count", "frame_duration_ms", "input_fidelity", "moderation"),
     *("output_compression", "output_format", "quality", "size"),
 )
@@ -57,10 +57,10 @@ def read_picture_tool(tool: JsonObject, at: str) -> BuiltIn:
     asked = explained(tool, _PictureTool, at)
     if asked.svg is not None:
         raise UnsupportedParameter(f"Unsupported parameter: '{at}.svg': leave it out.", param=f"{at}.svg")
-    told: JsonObject = {name: value for name in _TOLD if (value := getattr(asked, name)) is not None}
+    wishes: JsonObject = {name: value for name in _WISHES if (value := getattr(asked, name)) is not None}
     if asked.output_compression == 100 and asked.output_format in (None, "png"):
-        told.pop("output_compression")  # the default, which some clients send
-    check_told(told, f"{at}.")
+        wishes.pop("output_compression")  # the default, which some clients send
+    check_image_terms(wishes, f"{at}.")
     mask = ""
     if asked.input_image_mask is not None:
         mask = _base64_of(asked.input_image_mask.image_url)
@@ -70,7 +70,7 @@ def read_picture_tool(tool: JsonObject, at: str) -> BuiltIn:
     return BuiltIn(
         "image",
         model=asked.model or "",
-        picture=told,
+        picture=wishes,
         partial=asked.partial_images or 0,
         action=asked.action or "auto",
         mask=mask,
@@ -129,5 +129,5 @@ def closed_picture(event: HostedEnd) -> JsonObject:
 
 def state_of_picture(event: HostedProgress) -> JsonObject:
     """An earlier state of the picture, as fields of its event."""
-    told: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])
-    return told
+    fields: JsonObject = msgspec.json.decode(event.payload, type=dict[str, msgspec.Raw])
+    return fields

@@ -50,10 +50,11 @@ def _single(event: pb.KvEvent) -> KvBlocksStored | None:
     """The event where it stores a few blocks without media: most do, and some engines send one for every block that fills."""
     stored = event.stored  # an empty one where the event is of another kind
     hashes, tokens = stored.hashes[:], stored.token_ids[:]  # lists: what is looked at more than once
-    count, size, parent = len(hashes), stored.block_size, None
+    count, size = len(hashes), stored.block_size
     if not 0 < count <= PART or stored.media:
         return None
-    if stored.HasField("parent") and (parent := stored.parent) >= _SIGN:
+    parent = stored.parent if stored.HasField("parent") else None
+    if parent is not None and parent >= _SIGN:
         parent -= 1 << 64
     return KvBlocksStored(
         hashes if max(hashes) < _SIGN else _signed(hashes),

@@ -101,13 +101,13 @@ class WrittenMessages:
     names: SentNames
     format_tool: bool
     sampled: bool
-    told: bool
+    verbatim: bool
 
 
 def write_body(
-    request: GenerationRequest, model: str, facts: ModelFacts, losses: Losses, *, told: bool = False
+    request: GenerationRequest, model: str, facts: ModelFacts, losses: Losses, *, verbatim: bool = False
 ) -> WrittenMessages:
-    """The body of `request` for `model`; what it loses is noted in `losses`. `told`: the client may be told the answer in the
+    """The body of `request` for `model`; what it loses is noted in `losses`. `verbatim`: the client may be told the answer in the
     provider's words. Raises UnsupportedParameter naming a field."""
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
@@ -149,11 +149,11 @@ def write_body(
     if verbosity_of(request, PROVIDER) is not None:
         raise not_for("verbosity", PROVIDER)
     sampled = any(name in body for name in ("temperature", "top_p", "top_k"))
-    told = told and format_tool is None and not names.changed
-    if request.stream or not told:
+    verbatim = verbatim and format_tool is None and not names.changed
+    if request.stream or not verbatim:
         body["stream"] = True
     written = request.written if _of_messages(request) else b""
-    return WrittenMessages(as_sent(body, written, meant), names, format_tool is not None, sampled, told)
+    return WrittenMessages(as_sent(body, written, meant), names, format_tool is not None, sampled, verbatim)
 
 
 def _of_messages(request: GenerationRequest) -> bool:

@@ -189,7 +189,7 @@ class MessagesDecoder(ProviderAnswerReader[ClaudeEventWire]):
                     raise EngineGarbled(f"The provider made more than {self._limits.http_calls} tool calls.")
                 if not (self._format_tool and block.name == FORMAT_TOOL):
                     self._block.call(block.id, *self._names.own(block.name), events)
-            case _ if self.told:  # a client of the provider's own API may know it
+            case _ if self.is_verbatim:  # a client of the provider's own API may know it
                 self._block.end(events)
             case _:
                 kind = repr(block.type[:64])

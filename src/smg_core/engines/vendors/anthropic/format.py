@@ -78,10 +78,10 @@ class MessagesFormat:
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         losses = Losses()
-        made = write_body(request, model, self._of(model), losses, told=words == "messages")
+        made = write_body(request, model, self._of(model), losses, verbatim=words == "messages")
         decoder = MessagesDecoder(model, made.names, limits, format_tool=made.format_tool)
-        whole = made.told and not request.stream
-        if made.told:
+        whole = made.verbatim and not request.stream
+        if made.verbatim:
             decoder.pass_on(request.model, at_once=whole)
         accept = WHOLE if whole else EVENTS
         return ProviderCall(

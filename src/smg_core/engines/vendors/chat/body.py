@@ -91,7 +91,7 @@ class WrittenChat:
     """A body, and whether the answer can be told as it comes, in which case it may be asked for whole."""
 
     body: bytes
-    told: bool
+    verbatim: bool
 
 
 def write_chat(
@@ -101,9 +101,9 @@ def write_chat(
     names: SentNames,
     losses: Losses,
     *,
-    told: bool = False,
+    verbatim: bool = False,
 ) -> WrittenChat:
-    """The body of `request` for `model`; `names` are those of its tools, and what it loses is noted in `losses`. `told`: the
+    """The body of `request` for `model`; `names` are those of its tools, and what it loses is noted in `losses`. `verbatim`: the
     client may be told the answer in the provider's words. Raises UnsupportedParameter naming a field."""
     prefixed = profile.prefix and bool(request.messages) and request.messages[-1].role == "assistant"
     prepared = _prepared(request, profile, names, losses, prefixed=prefixed)
@@ -135,12 +135,12 @@ def write_chat(
     for name, there in profile.renamed.items():
         if name in body:
             body[there] = body.pop(name)
-    told = told and not names.changed and not profile.details
-    if told and not request.stream:
+    verbatim = verbatim and not names.changed and not profile.details
+    if verbatim and not request.stream:
         del body["stream"]
         body.pop("stream_options", None)
     own = request.origin is None or request.origin.api == "chat"
-    return WrittenChat(as_sent(body, request.written if own else b"", meant), told)
+    return WrittenChat(as_sent(body, request.written if own else b"", meant), verbatim)
 
 
 # -------------------------------------------------------------------------------------------------------- preparation

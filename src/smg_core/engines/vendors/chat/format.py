@@ -19,7 +19,7 @@ from smg_core.engines.vendors.chat.details import DetailedReasoning
 from smg_core.engines.vendors.chat.own_names import OwnNames
 from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal, error_in_chunk
-from smg_core.engines.vendors.chat.told import ToldChat
+from smg_core.engines.vendors.chat.verbatim import VerbatimChat
 from smg_core.engines.vendors.endings import GAVE_UP, gave_up
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.pictures import picture_call
@@ -75,13 +75,13 @@ class ChatFormat:
     def ask(self, request: GenerationRequest, model: str, limits: EnginesConfig, words: str = "") -> ProviderCall:
         """A generation."""
         if request.imaging is not None:
-            made = picture_call(request, request.imaging, model, limits, extras=self._profile.extras)
-            return replace(made, path=self._path(model, made.path))
+            pictures = picture_call(request, request.imaging, model, limits, extras=self._profile.extras)
+            return replace(pictures, path=self._path(model, pictures.path))
         losses, names = Losses(), SentNames(_NAME_LENGTH)
-        made = write_chat(request, model, self._profile, names, losses, told=words == "chat")
+        made = write_chat(request, model, self._profile, names, losses, verbatim=words == "chat")
         calls = (request.origin or Origin("")).calls
-        whole = made.told and not request.stream
-        kind = partial(ToldChat, request.model, whole) if made.told else ChatDecoder
+        whole = made.verbatim and not request.stream
+        kind = partial(VerbatimChat, request.model, whole) if made.verbatim else ChatDecoder
         decoder: AnswerDecoder = kind(
             request.id,
             request.sampling.n,

@@ -33,5 +33,5 @@ def _message(message: object) -> object:
     """A message as it is written: without nulls, but for the content beside calls."""
     if not isinstance(message, dict):
         return message
-    said = {key: each for key, each in message.items() if each is not None}
-    return {**said, "content": None} if "content" not in said and said.get("tool_calls") else said
+    fields = {key: each for key, each in message.items() if each is not None}
+    return {**fields, "content": None} if "content" not in fields and fields.get("tool_calls") else fields

@@ -213,7 +213,7 @@ class GeminiDecoder(ProviderAnswerReader[GeminiChunk]):
 
     def _cannot_pass_on(self) -> None:
         """A part of another kind, which a client of the provider's own API alone may know."""
-        if not self.told:
+        if not self.is_verbatim:
             raise EngineGarbled("The provider answered with a part that cannot be passed on.")
 
     def _call(self, part: GeminiPartWire, block: OpenBlock, index: int, events: list[Event]) -> None:

@@ -80,9 +80,9 @@ class GeminiFormat:
         made = write_gemini(request, model, self._facts_of(model), losses)
         calls = (request.origin or Origin("")).calls
         decoder = GeminiDecoder(model, made.names, limits, made_up=f"{calls}{request.id}", choices=request.sampling.n)
-        told = words == "gemini" and not made.names.changed
-        whole = told and not request.stream
-        if told:
+        verbatim = words == "gemini" and not made.names.changed
+        whole = verbatim and not request.stream
+        if verbatim:
             decoder.pass_on(request.model, at_once=whole)
         path = f"/models/{_segment(model)}:{'generateContent' if whole else 'streamGenerateContent?alt=sse'}"
         accept = WHOLE if whole else EVENTS

@@ -77,13 +77,13 @@ class WrittenResponses:
 
     body: bytes
     names: SentNames
-    told: bool
+    verbatim: bool
 
 
 def write_responses(
-    request: GenerationRequest, model: str, account: str, losses: Losses, *, told: bool = False
+    request: GenerationRequest, model: str, account: str, losses: Losses, *, verbatim: bool = False
 ) -> WrittenResponses:
-    """The body of `request` for `model`; what it loses is noted in `losses`. `told`: the client may be told the answer in the
+    """The body of `request` for `model`; what it loses is noted in `losses`. `verbatim`: the client may be told the answer in the
     provider's words. Raises UnsupportedParameter naming a field."""
     FIELDS.check(request, "")
     names = SentNames(_NAME_LENGTH)
@@ -109,12 +109,12 @@ def write_responses(
         if name in body or "." in name or "[" in name or not own:
             raise not_for(f"extra.{name}", PROVIDER)
         body[name] = value
-    told = told and not names.changed
-    if told and request.metadata:
+    verbatim = verbatim and not names.changed
+    if verbatim and request.metadata:
         body["metadata"] = dict(request.metadata)
-    if request.stream or not told:
+    if request.stream or not verbatim:
         body["stream"] = True
-    return WrittenResponses(as_sent(body, request.written if own else b"", meant), names, told)
+    return WrittenResponses(as_sent(body, request.written if own else b"", meant), names, verbatim)
 
 
 def _sampling(sampling: Sampling, include: list[str]) -> ProviderJson:

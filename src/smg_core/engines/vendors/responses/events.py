@@ -202,7 +202,7 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
             if self._item is not None and self._block.kind == "call":
                 return  # the one before is not complete: this one is told when it is done
             self._call(item, place, events)
-        elif self.told:  # a client of the provider's own API may know it
+        elif self.is_verbatim:  # a client of the provider's own API may know it
             self._block.end(events)
         else:
             kind = repr(item.type[:64])

@@ -75,10 +75,10 @@ class ResponsesFormat:
         if request.imaging is not None:
             return picture_call(request, request.imaging, model, limits)
         losses = Losses()
-        made = write_responses(request, model, self._account, losses, told=words == "responses")
+        made = write_responses(request, model, self._account, losses, verbatim=words == "responses")
         decoder = ResponsesDecoder(model, made.names, limits, account=self._account)
-        whole = made.told and not request.stream
-        if made.told:
+        whole = made.verbatim and not request.stream
+        if made.verbatim:
             decoder.pass_on(request.model, at_once=whole)
         accept = WHOLE if whole else EVENTS
         return ProviderCall("/responses", made.body, decoder, losses=losses.found, accept=accept, at_once=whole)

@@ -1,4 +1,4 @@
-"""`ToldChat`: an answer of Chat Completions that is told in the provider's words too, chunk by chunk.
+"""`VerbatimChat`: an answer of Chat Completions that is told in the provider's words too, chunk by chunk.
 
 Decides what of a chunk is not passed on as it is: the model has the client's name; each call has an index and an id of its own,
 also where the provider gives none, or one to several; and a content that is a list is text, with reasoning beside it. Pure.
@@ -17,13 +17,13 @@ from smg_core.engines.vendors.client_bytes import with_strings
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Verbatim
 
-__all__ = ["ToldChat"]
+__all__ = ["VerbatimChat"]
 
 Json = dict[str, Any]
 _VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class ToldChat(ChatDecoder):
+class VerbatimChat(ChatDecoder):
     """Reads one answer, whose model clients call `model`; the other arguments are those of `ChatDecoder`. `at_once`: it was asked
     for whole; one that comes in another way is told in the gateway's words."""
 
@@ -52,8 +52,8 @@ class ToldChat(ChatDecoder):
         self._most = limits.http_event_bytes
         self._read: Chunk | None = None
         self._begun: set[tuple[int, int]] = set()  # the calls of which something was told
-        self._not_told: list[Verbatim] = []  # what says nothing yet that a client would miss
-        self._not_told_bytes = 0
+        self._held_back: list[Verbatim] = []  # what says nothing yet that a client would miss
+        self._held_back_bytes = 0
         for choice in self._choices:
             choice.pieces = []
 
@@ -69,20 +69,20 @@ class ToldChat(ChatDecoder):
         self._read, begun = None, len(events)
         super()._event(data, events)
         if (chunk := self._read) is not None and self._tells:
-            self._not_told.append(self._words(chunk, data))
-            self._not_told_bytes += len(data)
+            self._held_back.append(self._words(chunk, data))
+            self._held_back_bytes += len(data)
         if len(events) > begun or self.done:
-            events[begun:begun] = self._not_told
-            self._not_told, self._not_told_bytes = [], 0
-        elif self._not_told_bytes > self._most:
+            events[begun:begun] = self._held_back
+            self._held_back, self._held_back_bytes = [], 0
+        elif self._held_back_bytes > self._most:
             raise EngineGarbled("The provider sent much that says nothing of an answer.")
 
     def _words(self, chunk: Chunk, data: bytes) -> Verbatim:
         """One chunk in the provider's words."""
         choices = chunk.choices
         for choice in choices or ():  # no call for a text: this runs for every token
-            said = choice.delta if choice.message is None else choice.message
-            if said is not None and (said.tool_calls or isinstance(said.content, list)):
+            delta = choice.delta if choice.message is None else choice.message
+            if delta is not None and (delta.tool_calls or isinstance(delta.content, list)):
                 changes = {at: found for at, each in enumerate(choices or ()) if (found := self._changes(each))}
                 data = _changed(data, changes) if changes else data
                 break
@@ -102,27 +102,27 @@ class ToldChat(ChatDecoder):
 
     def _changes(self, wire: ChoiceWire) -> Json:
         """The fields of a choice's delta, or message, that are told otherwise."""
-        said = wire.delta if wire.message is None else wire.message
-        if said is None:
+        delta = wire.delta if wire.message is None else wire.message
+        if delta is None:
             return {}
         found: Json = {}
-        if isinstance(said.content, list):
-            text, thought, _ = parts_of(said.content)
+        if isinstance(delta.content, list):
+            text, thought, _ = parts_of(delta.content)
             found["content"] = text
             if thought:
                 found["reasoning_content"] = thought
-        if said.tool_calls:
+        if delta.tool_calls:
             index = wire.index or 0
             pieces = self._choices[index].pieces or []
-            told = []
-            for piece, call in zip(said.tool_calls, pieces, strict=False):
+            changes = []
+            for piece, call in zip(delta.tool_calls, pieces, strict=False):
                 first = (index, call.order) not in self._begun
                 self._begun.add((index, call.order))
                 named = {"id": call.id} if piece.id != call.id and (first or piece.id is not None) else {}
                 placed = {"index": call.order} if wire.message is None and piece.index != call.order else {}
-                told.append(named | placed)
-            if any(told):
-                found["tool_calls"] = told
+                changes.append(named | placed)
+            if any(changes):
+                found["tool_calls"] = changes
             pieces.clear()
         return found
 
@@ -132,8 +132,8 @@ def _changed(data: bytes, changes: dict[int, Json]) -> bytes:
     chunk: Json = msgspec.json.decode(data.decode("utf-8", "replace"))
     for at, fields in changes.items():
         choice = chunk["choices"][at]
-        said = choice.get("message") or choice.get("delta")
-        for call, own in zip(said.get("tool_calls") or (), fields.pop("tool_calls", ()), strict=False):
+        delta = choice.get("message") or choice.get("delta")
+        for call, own in zip(delta.get("tool_calls") or (), fields.pop("tool_calls", ()), strict=False):
             call |= own
-        said |= fields
+        delta |= fields
     return msgspec.json.encode(chunk)
