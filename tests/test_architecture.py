@@ -103,6 +103,7 @@ LAZY_TABLES = frozenset(
             "apis",
             "apis.mcp.routes",
             "apis.realtime.wire.silero",
+            "apis.status.routes",
             "apis.usage.asking",
             "app.app",
             "batches.work",
@@ -111,6 +112,7 @@ LAZY_TABLES = frozenset(
             "engines.kinds.grpc",
             "engines.kinds.http",
             "engines.kinds.providers",
+            "engines.realtime.forms",
             "files.place",
             "files.work",
             "guardrails.adapters.rows",
@@ -123,6 +125,7 @@ LAZY_TABLES = frozenset(
             "routing.named",
             "vector_stores.opening",
             "vector_stores.work",
+            "workers.worker_file",
         ),
         *(
             "identity.identity",

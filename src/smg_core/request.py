@@ -343,9 +343,8 @@ class JsonFormat(Struct, frozen=True):
 
 
 class SchemaFormat(Struct, frozen=True):
-    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it. `strength` "wished": the client did not
-    ask for that, so an answer need not be of a schema that cannot be held to; "none": it is such a one, and no engine is told
-    it."""
+    """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it. `strength` "wished": the client did
+    not ask for that, so a schema that cannot be held to is let be; "none": it is such a one, which no engine is sent."""
 
     schema: Mapping[str, Json]
     name: str = "response"

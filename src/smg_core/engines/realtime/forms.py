@@ -5,11 +5,12 @@ rows of kinds. Below: the connections.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from smg_core.engines.realtime.connection import PeerSocket
+if TYPE_CHECKING:
+    from smg_core.engines.realtime.connection import PeerSocket
 
 __all__ = ["GEMINI_LIVE", "OPENAI_REALTIME", "VERTEX_LIVE", "GeminiForm", "OpenAiForm", "SessionForm", "SessionSocket"]
 
@@ -49,11 +50,11 @@ class SessionForm(Protocol):
 
     def session(
         self,
-        socket: PeerSocket,
+        socket: "PeerSocket",
         api: str,
         model: str,
         session: str,
-        again: Callable[[], Awaitable[PeerSocket]],
+        again: "Callable[[], Awaitable[PeerSocket]]",
         seconds: float,
     ) -> SessionSocket:
         """The session on a connection, called `session` here; `again` opens another connection."""
@@ -71,11 +72,11 @@ class OpenAiForm:
 
     def session(
         self,
-        socket: PeerSocket,
+        socket: "PeerSocket",
         api: str,
         model: str,
         session: str,
-        again: Callable[[], Awaitable[PeerSocket]],
+        again: "Callable[[], Awaitable[PeerSocket]]",
         seconds: float,
     ) -> SessionSocket:
         return socket
@@ -100,11 +101,11 @@ class GeminiForm:
 
     def session(
         self,
-        socket: PeerSocket,
+        socket: "PeerSocket",
         api: str,
         model: str,
         session: str,
-        again: Callable[[], Awaitable[PeerSocket]],
+        again: "Callable[[], Awaitable[PeerSocket]]",
         seconds: float,
     ) -> SessionSocket:
         from smg_core.engines.realtime.live_socket import LiveSocket
