@@ -46,7 +46,7 @@ from smg_core.middleware.entries import Entry, Link
 from smg_core.middleware.plan import PluginPlan
 from smg_core.middleware.python import PythonPlugin, python_middleware
 
-HERE = "tests.core.middleware.test_said"
+HERE = "tests.core.middleware.test_answer_watchers"
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins" / "redaction" / "redact_numbers.py"
 _found = importlib.util.spec_from_file_location("redact_numbers", EXAMPLE)
 assert _found is not None

@@ -219,7 +219,7 @@ async def test_a_model_of_a_family_that_is_not_here_says_which_and_the_log_has_t
     config = {**json.loads((folder / "config.json").read_text()), "model_type": "sees_next", "architectures": ["Sees"]}
     found = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
     assert found == "no family here takes models of type 'sees_next' (Sees)"
-    assert "'sees_next' (Sees); the families here are aya-vision" in caplog.text
+    assert "'sees_next' (Sees); the families here are aria" in caplog.text
     with pytest.raises(UnsupportedParameter, match="'m' does not take images: no family here takes models of type 'se"):
         refuse_unless_taken([item("red")], "m", frozenset(), found)
 

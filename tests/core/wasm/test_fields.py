@@ -155,7 +155,7 @@ def test_a_guest_that_talks_gives_way_to_the_event_loop(sandbox: None) -> None:
     guest.begin("request_head", HEAD, short=True)
     heard = [0]
     while not guest.advance(1):
-        heard.append(len(guest.told.lines) + guest.told.dropped)
+        heard.append(len(guest.report.lines) + guest.report.dropped)
     with pytest.raises(MiddlewareFault, match="it floods the log"):
         guest.answer()
     assert len(heard) > 200

@@ -16,7 +16,7 @@ TEXT = (
 
 def decoder() -> MessagesDecoder:
     made = MessagesDecoder("m", SentNames(64), EnginesConfig(http_event_bytes=512))
-    made.pass_on("m")
+    made.pass_on("m", at_once=False)
     return made
 
 

@@ -24,7 +24,7 @@ def turns(draw: st.DrawFn) -> tuple[PromptShares, Usage]:
 
 @given(st.lists(turns(), max_size=4))
 def test_the_counts_of_a_response_add_up_whatever_its_turns_were(made: list[tuple[PromptShares, Usage]]) -> None:
-    usage = sum([shares.told(counted) for shares, counted in made], NO_USAGE)
+    usage = sum([shares.with_shares(counted) for shares, counted in made], NO_USAGE)
     gemini: dict[str, Any] = usage_metadata(usage)
     interaction: dict[str, Any] = interaction_usage(usage)
 
@@ -49,12 +49,12 @@ def _is_known(shares: PromptShares, counted: Usage) -> bool:
 
 def test_the_counts_of_other_apis_stay_as_they_were() -> None:
     for shares in (PromptShares(True), PromptShares(media=None), PromptShares(media={"image": 3})):
-        told = shares.told(Usage(9, 4, 2, 1, 5))
+        told = shares.with_shares(Usage(9, 4, 2, 1, 5))
         kept = (told.prompt_tokens, told.completion_tokens, told.cached_tokens, told.reasoning_tokens)
         assert (*kept, told.cache_write_tokens, told.rounds) == (9, 4, 2, 1, 5, 1)
 
 
 def test_a_transcription_has_details_only_where_the_tokens_of_its_recording_are_known() -> None:
-    told: dict[str, Any] = _usage_object(PromptShares(media={"audio": 6}).told(Usage(9, 4)))
+    told: dict[str, Any] = _usage_object(PromptShares(media={"audio": 6}).with_shares(Usage(9, 4)))
     assert told["input_token_details"] == {"audio_tokens": 6, "text_tokens": 3}
-    assert "input_token_details" not in _usage_object(PromptShares(media=None).told(Usage(9, 4)))
+    assert "input_token_details" not in _usage_object(PromptShares(media=None).with_shares(Usage(9, 4)))

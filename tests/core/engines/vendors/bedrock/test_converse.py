@@ -17,7 +17,7 @@ from smg_core.engines.vendors.bedrock.converse_events import ConverseDecoder
 from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.errors import EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
+from smg_core.errors import EngineGarbled, InvalidRequest, ProviderFailed, SmgError, UnsupportedParameter
 from smg_core.events import (
     Event,
     Finished,
@@ -418,14 +418,18 @@ def test_hidden_reasoning_goes_back_too() -> None:
         ("guardrail_intervened", "content_filter"),
         ("content_filtered", "content_filter"),
         ("model_context_window_exceeded", "context"),
-        ("malformed_model_output", "error"),
-        ("a_new_one", "error"),
+        ("a_new_one", "stop"),
     ],
 )
 def test_why_an_answer_ended(stop: str, reason: str) -> None:
     events, error, _ = read(START + TEXT + event("messageStop", stopReason=stop) + COUNTS)
     assert error is None
     assert next(each.reason for each in events if isinstance(each, Finished)) == reason
+
+
+def test_a_provider_that_gives_up_on_its_answer_has_failed() -> None:
+    _, error, _ = read(START + TEXT + event("messageStop", stopReason="malformed_model_output") + COUNTS)
+    assert isinstance(error, ProviderFailed)
 
 
 def test_a_call_whose_arguments_broke_off_is_not_valid() -> None:
