@@ -121,14 +121,14 @@ class McpConnection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], progress: OnProgress | None) -> dict[str, Any]:
         """The result of a call as JSON. Raises our errors; ServerRefusedCall where the server answers with one of JSON-RPC."""
-        received: Any = None
+        report: Any = None
         if progress is not None:
 
             async def report(done: float, total: float | None, message: str | None) -> None:
                 progress(ToolProgress(done, total, message))
 
         with self._errors():
-            result = await self._client.call_tool(tool, dict(arguments), progress_callback=received)
+            result = await self._client.call_tool(tool, dict(arguments), progress_callback=report)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def listed(self, what: str, most: int, pages: int) -> list[dict[str, Any]]:
