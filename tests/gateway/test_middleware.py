@@ -95,7 +95,7 @@ async def test_what_wraps_send_sees_every_byte_of_a_stream() -> None:
         said = await streamed(house.http)
 
     assert said.endswith(b"data: [DONE]\n\n")
-    assert b"".join(middleware.answer_watchers) == said
+    assert b"".join(middleware.said) == said
 
 
 async def test_without_it_tokens_are_written_as_they_come() -> None:
