@@ -34,13 +34,13 @@ MOST_LINES = 40
 FRONT_DOORS = {
     "tokenizer": FrontDoor(
         "from smg_core.tokenizer import CachedTokenizer, StopMatcher, load_tokenizer",
-        80,
+        81,
         60,
         "tokenizer.md",
         "own_tokenizer.py",
     ),
     "cache of tokens": FrontDoor(
-        "from smg_core.tokenizer import CachedTokenizer, Vocabulary", 26, 36, "tokenizer.md", "own_tokenizer.py"
+        "from smg_core.tokenizer import CachedTokenizer, Vocabulary", 27, 36, "tokenizer.md", "own_tokenizer.py"
     ),
     "routing policies": FrontDoor(
         "from smg_core.routing import CacheAware, CandidateRecord, RoutingContext",
@@ -57,11 +57,11 @@ FRONT_DOORS = {
         "routing_policy.py",
     ),
     "engine client": FrontDoor(
-        "from smg_core.engines import EngineSession, Sampling", 45, 36, "engine-client.md", "engine_client.py"
+        "from smg_core.engines import EngineSession, Sampling", 46, 36, "engine-client.md", "engine_client.py"
     ),
     "chat codec": FrontDoor(
         "from smg_core.apis.chat import ChatStreamEncoder, ChatWholeEncoder, Done, Incoming, decode_chat, openai_error",
-        56,
+        59,
         36,
         "chat-codec.md",
         "chat_codec.py",
@@ -70,15 +70,15 @@ FRONT_DOORS = {
         "from smg_core.history import PutRecord, StoredRecord, open_store", 33, 36, "history.md", "history_store.py"
     ),
     "gRPC over HTTP/2": FrontDoor(
-        "from smg_core.engines.grpc.h2 import Connection, SmgError", 39, 44, "http2.md", "http2.py"
+        "from smg_core.engines.grpc.h2 import Connection, SmgError", 40, 44, "http2.md", "http2.py"
     ),
-    "WASM host": FrontDoor("from smg_core.wasm import About, WasmHost", 39, 74, "wasm.md", "wasm_host.py"),
+    "WASM host": FrontDoor("from smg_core.wasm import About, WasmHost", 40, 74, "wasm.md", "wasm_host.py"),
     "parsers": FrontDoor("from smg_parsers import Parser", 41, 0, "parsers/embedding.md", "parse_output.py"),
     "MCP client": FrontDoor("from smg_mcp import McpTools", 42, 520, "mcp.md", "mcp_tools.py"),
     "MCP records": FrontDoor("from smg_mcp import McpTool, ToolOutcome", 4, 22, "mcp.md", "mcp_tools.py"),
     "vision preprocessors": FrontDoor(
         "from smg_multimodal import Media, ModelFiles, Preparer, for_vllm",
-        102,
+        107,
         106,
         "multimodal/embedding.md",
         "picture.py",

@@ -287,13 +287,23 @@ def _gpt_text(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
     delta = {"type": "response.output_text.delta", "content_index": 0, "logprobs": []}
-    return item, [{**delta, "delta": text[:3]}, {**delta, "delta": text[3:]}]
+    pieces = [{**delta, "delta": text[:3]}, {**delta, "delta": text[3:]}]
+    done = {"type": "response.output_text.done", "content_index": 0, "text": text, "logprobs": []}
+    return item, _gpt_part(part, {**part, "text": ""}, [*pieces, done])
+
+
+def _gpt_part(whole: dict[str, Any], begun: dict[str, Any], between: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of the one part of a message: its beginning, those between, and its end."""
+    added, done = ({"type": f"response.content_part.{each}", "content_index": 0} for each in ("added", "done"))
+    return [{**added, "part": begun}, *between, {**done, "part": whole}]
 
 
 def _gpt_refusal(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     part = {"type": "refusal", "refusal": text}
     item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
-    return item, [{"type": "response.refusal.delta", "content_index": 0, "delta": text}]
+    delta = {"type": "response.refusal.delta", "content_index": 0, "delta": text}
+    done = {"type": "response.refusal.done", "content_index": 0, "refusal": text}
+    return item, _gpt_part(part, {**part, "refusal": ""}, [delta, done])
 
 
 def _gpt_call(call_id: str, city: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -122,7 +122,7 @@ async def test_redacted_prompts_have_other_words_of_the_same_lengths_and_answers
     assert text not in kept
     assert re.fullmatch(r"\w{4} \w{2} \w{2} \w{5}\.", content)
     assert first["body"] == again["body"]
-    assert first["said"]["characters"] == len(text)
+    assert first["summary"]["characters"] == len(text)
     assert json.loads(first["body"])["model"] == "sim"
 
 
@@ -262,7 +262,7 @@ async def test_generate_content_and_other_apis_are_answered_alike_when_they_are_
 
 def test_a_cassette_whose_last_line_is_cut_has_the_others_and_one_that_is_cut_within_is_refused() -> None:
     whole = [
-        json.dumps({"at": 0.0, "method": "POST", "path": "/v1/x", "body": "", "status": 200, "said": {}}) + "\n"
+        json.dumps({"at": 0.0, "method": "POST", "path": "/v1/x", "body": "", "status": 200, "summary": {}}) + "\n"
     ] * 2
     cut = whole[0][:40]
 
@@ -274,7 +274,7 @@ def test_a_cassette_whose_last_line_is_cut_has_the_others_and_one_that_is_cut_wi
 
 @pytest.mark.parametrize("path", ["http://elsewhere/v1/x", "", "v1/x"])
 def test_a_cassette_does_not_choose_the_server_that_gets_the_key(path: str) -> None:
-    line = json.dumps({"at": 0.0, "method": "POST", "path": path, "body": "", "status": 200, "said": {}})
+    line = json.dumps({"at": 0.0, "method": "POST", "path": path, "body": "", "status": 200, "summary": {}})
 
     with pytest.raises(ValueError, match="line 1: POST"):
         list(read_cassette([line]))
