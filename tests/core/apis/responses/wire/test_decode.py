@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from smg_core.apis.responses.wire.compact import decode_compact
 from smg_core.apis.responses.wire.decode import ResponsesRequest, continued, decode_responses
 from smg_core.apis.responses.wire.stored_items import with_ids
-from smg_core.apis.responses.wire.summaries import Said
+from smg_core.apis.responses.wire.summaries import SummaryMessage
 from smg_core.errors import InvalidRequest, SmgError
 from smg_core.pipeline.prompt.media_notes import without_faults
 from smg_core.request import (
@@ -261,7 +261,7 @@ def test_what_real_clients_send_is_taken(body: dict[str, Any]) -> None:
     request = decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_7"))
     if request.waits_for_history:
         calls = [dict(CALL, call_id=item["call_id"]) for item in body["input"] if "call_id" in item]
-        sealed = {str(item.get("encrypted_content")): (Said("developer", "A summary."),) for item in body["input"]}
+        sealed = {str(item.get("encrypted_content")): (SummaryMessage("developer", "A summary."),) for item in body["input"]}
         request = continued(request, calls, sealed)
     assert request.generation.messages
     assert request.generation.model == body["model"]
@@ -291,7 +291,7 @@ def test_a_compaction_trigger_is_told_and_a_compaction_replaces_what_is_before_i
     _, trigger, after = json.loads((CAPTURES / "codex-compaction-v2.json").read_text())["bodies"]
     assert decode_responses(Incoming(json.dumps(trigger).encode(), request_id="resp_7")).compacts
     request = decode_responses(Incoming(json.dumps(after).encode(), request_id="resp_7"))
-    whole = continued(request, (), {"gw1.COMPACTION": (Said("developer", "They said hi."),)})
+    whole = continued(request, (), {"gw1.COMPACTION": (SummaryMessage("developer", "They said hi."),)})
     assert [message.text for message in whole.generation.messages] == ["They said hi.", "and again"]
 
 
