@@ -70,7 +70,8 @@ def script(form: Format, case: str) -> Callable[[Heard], Said]:
             return form.errors[case]
         stream = form.streams.get(case) or form.streams["text"]
         if asks_for_whole(heard.path, heard.body):
-            whole = whole_of((form.wholes or form.streams).get(case) or stream)
+            told = form.wholes or form.streams
+            whole = whole_of(told.get(case) or told["text"])
             return Said(whole, kind="application/json", cut_at=len(whole) // 2 if case == "cut" else None)
         if case != "cut":
             return Said(stream, kind=form.content_type)

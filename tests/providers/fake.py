@@ -78,6 +78,8 @@ class FakeProvider:
             while True:
                 await self._exchange(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:  # also after a fault of a test's own script: its client waits for no answer
             writer.transport.abort()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
