@@ -71,7 +71,7 @@ def step(live: LiveTranslation, message: Any) -> list[Any]:
         lines = live.sent(read_live_event(data)).to_client
     else:
         told = read_live_message(data)
-        lines = [] if told is None else live.told(told)
+        lines = [] if told is None else live.received(told)
     for line in lines:
         EVENTS.validate_json(line, strict=True)
     return [json.loads(line) for line in lines]
