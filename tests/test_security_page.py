@@ -41,6 +41,7 @@ def test_the_page_has_the_rows_of_the_program(security: ModuleType) -> None:
     assert rows == [security.start_of(attack) for attack in security.ATTACKS]
 
 
+@pytest.mark.full  # the program of the page loads what it attacks
 def test_rows_that_are_missing_or_other_are_found(security: ModuleType) -> None:
     page = security.PAGE.read_text()
     first = security.start_of(security.ATTACKS[0])
@@ -49,6 +50,7 @@ def test_rows_that_are_missing_or_other_are_found(security: ModuleType) -> None:
     assert len(security.rows_of(page.replace(first, ""))) == len(security.ATTACKS) - 1
 
 
+@pytest.mark.full
 def test_every_bound_that_is_named_is_a_setting(security: ModuleType) -> None:
     known = {each.path for each in (*describe(), *describe_arguments())}
     named = {name for attack in security.ATTACKS for name in re.findall(r"`([a-z_]+\.[a-z_0-9]+)`", attack.bound)}
@@ -57,6 +59,7 @@ def test_every_bound_that_is_named_is_a_setting(security: ModuleType) -> None:
     assert named <= known
 
 
+@pytest.mark.full
 def test_no_attack_is_told_twice(security: ModuleType) -> None:
     starts = [security.start_of(attack) for attack in security.ATTACKS]
 

@@ -193,6 +193,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "history/deferred.py: error",
             "engines/realtime/connection.py: error",
             "engines/realtime/connection.py: type(error).__name__",
+            "response_cache/answer_store.py: type(error).__name__",
         ),
     ),
     "a number": (
@@ -209,9 +210,11 @@ OURS: dict[str, tuple[str, ...]] = {
             "models/onboarding.py: facts.ranks",
         ),
         "models/onboarding.py: rank",
+        "engines/realtime/live_socket.py: self._seconds",
         "channel/frames.py: int.from_bytes(self._rest[at:at + LENGTH_BYTES], 'big')",
     ),
     "the name of a worker, model, adapter, plugin, server, key or revision, which the operator or the engine has given": (
+        "apis/realtime/relay.py: peer.worker.name",
         "engines/openai/answers.py: ', '.join((model.id for model in models[:_MAX_NAMES]))",
         *(
             "engines/openai/answers.py: wanted",

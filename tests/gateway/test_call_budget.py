@@ -204,6 +204,7 @@ async def test_a_request_that_uses_nothing_more_costs_no_more_calls_than_its_bud
     assert max(beside.values()) <= MOST_BESIDE_CHAT, beside
 
 
+@pytest.mark.full  # a gateway in a process of its own
 async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> None:
     budget = BUDGETS["chat"]
     body = {"model": "sim", **budget.body}
@@ -218,6 +219,7 @@ async def test_limits_cost_no_more_calls_than_their_budget(tmp_path: Path) -> No
     assert more <= LIMITS_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
+@pytest.mark.full  # a gateway in a process of its own
 async def test_limits_cost_a_stream_no_more_calls_of_their_own_than_their_budget(tmp_path: Path) -> None:
     """Of their own: in how many reads a stream comes is chance, on a busy machine, and each read has calls."""
     body = {"model": "sim", **BUDGETS["chat"].body}
@@ -228,6 +230,7 @@ async def test_limits_cost_a_stream_no_more_calls_of_their_own_than_their_budget
     assert 0 < max(own) <= LIMITS_BUDGET, told(streamed)
 
 
+@pytest.mark.full  # a gateway in a process of its own
 async def test_the_ledger_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
     budget = BUDGETS["chat"]
     body = {"model": "sim", **budget.body}

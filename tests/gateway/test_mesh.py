@@ -71,6 +71,7 @@ def member(house: House):
     return mesh.member
 
 
+@pytest.mark.full  # windows of a limit pass
 async def test_a_limit_is_of_all_gateways_together(stack: AsyncExitStack, tmp_path: Path) -> None:
     houses = await fleet(stack, tmp_path, limits=LimitsConfig(rules=("9 requests/hour",)))
     statuses = []

@@ -11,7 +11,7 @@ from tests.providers.houses import House, before
 
 from smg_core.hooks import ConceptsLost
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sampled(per=("house",), keep=2)]
 
 CALL = ("get_weather", {"city": "Paris"})
 FINISHES = {

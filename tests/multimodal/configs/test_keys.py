@@ -86,7 +86,7 @@ def assert_honoured_or_refused(family: Family) -> None:
             assert alike(expected, found), what
 
 
-@pytest.mark.sampled(keep=2)
+@pytest.mark.sampled(keep=1)
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_every_key_of_a_class_for_torch_is_honoured_or_refused_by_name(family: Family) -> None:
     """The same against what make_references.py wrote down, since these classes cannot be loaded without torch."""

@@ -16,6 +16,8 @@ from tests.parsers.writers.model import calls
 from smg_parsers import FAMILIES, CallArguments, CallEnd, CallStart, Parser, Text
 from smg_parsers.lab import laws
 
+pytestmark = pytest.mark.sampled(per=("family",), keep=4)
+
 
 def tool(name: str, *parameters: str) -> dict[str, Any]:
     properties = {parameter: {"type": "string"} for parameter in parameters}

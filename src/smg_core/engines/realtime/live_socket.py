@@ -129,7 +129,9 @@ class LiveSocket:
             await self._socket.send(self._translation.setup_again())
         except WorkerError as error:
             self._ready.set()
-            raise WorkerGone("The server of this session has ended it.", detail=str(error)) from None
+            raise WorkerGone(
+                "The server of this session has ended it.", detail=str(error), outside_text=str(error)
+            ) from None
 
     async def close(self) -> None:
         """End the session there."""

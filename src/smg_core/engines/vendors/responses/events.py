@@ -5,6 +5,7 @@ event, whichever way the response ends. A stream without such an event was cut o
 modules of providers.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -185,12 +186,16 @@ class ResponsesDecoder(ProviderAnswerReader[ResponsesEventWire]):
         return Verbatim(0, "", without_texts(with_strings(body, {"model": model}), secrets))
 
     def _with_ids(self, data: bytes, name: str) -> bytes:
-        """A response, in the field `name` or by itself, written anew with the ids that its calls have here."""
+        """A response, in the field `name` or by itself, written anew with the ids that its calls have here. An item whose own id
+        was repeated too is called by its call's: a client sends both back."""
         whole: ProviderJson = msgspec.json.decode(data)
         output = (whole[name] if name else whole).get("output") or ()
+        repeated = Counter(str(item.get("id")) for item in output)
         for place, call_id in self._renamed.items():
             if place < len(output):
                 output[place]["call_id"] = call_id
+                if repeated[str(output[place].get("id"))] > 1:
+                    output[place]["id"] = f"fc_{call_id}"
         return msgspec.json.encode(whole)
 
     # ---------------------------------------------------------------------------------------------------------- items

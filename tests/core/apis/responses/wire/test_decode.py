@@ -261,7 +261,9 @@ def test_what_real_clients_send_is_taken(body: dict[str, Any]) -> None:
     request = decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_7"))
     if request.waits_for_history:
         calls = [dict(CALL, call_id=item["call_id"]) for item in body["input"] if "call_id" in item]
-        sealed = {str(item.get("encrypted_content")): (SummaryMessage("developer", "A summary."),) for item in body["input"]}
+        sealed = {
+            str(item.get("encrypted_content")): (SummaryMessage("developer", "A summary."),) for item in body["input"]
+        }
         request = continued(request, calls, sealed)
     assert request.generation.messages
     assert request.generation.model == body["model"]
