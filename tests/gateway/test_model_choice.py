@@ -23,7 +23,7 @@ from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
 
-VECTORS = re.compile("(?i)embed|rerank|score|classify|audio|moderations")
+VECTORS = re.compile("(?i)embed|rerank|score|classify|audio|images|moderations")
 """Routes of vectors are no part of this: those of another model cannot stand in, since they cannot be compared."""
 GENERATING = [each for each in ASKED if "token" not in each[0]]
 
