@@ -40,7 +40,7 @@ def change(registry: Registry, workers: list[Worker], places: list[WorkerPlace],
     elif what == "load":
         worker.take_load(Loads((RankLoad(0, at, at),)))
     elif what == "told":
-        worker.told_of(at, doubted=bool(at % 2))
+        worker.note_elsewhere(at, doubted=bool(at % 2))
     elif what == "weight":
         registry.change(worker, WorkerSpec(worker.spec.url, worker.spec.name, weight=at + 1.0))
     elif what in ("lose", "back"):
