@@ -15,9 +15,10 @@ from smg_core.engines.vendors.bedrock.converse import ConverseFormat
 from smg_core.engines.vendors.bedrock.converse_body import write_converse
 from smg_core.engines.vendors.bedrock.converse_events import ConverseDecoder
 from smg_core.engines.vendors.carried import carried_in
+from smg_core.engines.vendors.failures import ProviderFailed
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.wire_names import SentNames
-from smg_core.errors import EngineGarbled, InvalidRequest, ProviderFailed, SmgError, UnsupportedParameter
+from smg_core.errors import EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import (
     Event,
     Finished,
