@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, TypeVar
 
 import attrs
@@ -136,7 +137,7 @@ class ModelMedia:
         with of_the_request(items[0].param):
             room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant)
         try:
-            made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
+            made = [partial(loader.item, each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
             ready = await together([self._naming(each, item) for each, item in zip(made, items, strict=True)])
             loaded = _Loaded(tuple(media), tuple(ready), pixels, tenant)
         except BaseException:
@@ -149,7 +150,10 @@ class ModelMedia:
     async def _costs(
         self, loader: MediaLoader, media: Sequence[Media], items: Sequence[MediaItem], tenant: str
     ) -> list[Cost]:
-        work = [self._naming(loader.cost(each, tenant=tenant), item) for each, item in zip(media, items, strict=True)]
+        work = [
+            self._naming(partial(loader.cost, each, tenant=tenant), item)
+            for each, item in zip(media, items, strict=True)
+        ]
         return await together(work)
 
     def _wanted(self, pixels: Pixels) -> Pixels:
@@ -178,7 +182,7 @@ class ModelMedia:
         count = self._fetcher.count()
         first = {_address(item): item for item in reversed(items) if item.source.data is None}
         work = [
-            self._naming(self._fetcher.fetch(item.source.url or "", tenant=tenant, count=count), item)
+            self._naming(partial(self._fetcher.fetch, item.source.url or "", tenant=tenant, count=count), item)
             for item in first.values()
         ]
         for item in items:
@@ -207,10 +211,10 @@ class ModelMedia:
         return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant)
 
     @staticmethod
-    async def _naming(work: Awaitable[T], item: MediaItem) -> T:
-        """The result of `work`; its errors name `item`."""
+    async def _naming(work: Callable[[], Awaitable[T]], item: MediaItem) -> T:
+        """The result of `work`, which begins here, so that none waits where a request was given up; its errors name `item`."""
         with of_the_request(item.param, item.format):
-            return await work
+            return await work()
 
     async def place(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
         """Expand, in the pool."""
