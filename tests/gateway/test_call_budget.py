@@ -30,7 +30,7 @@ from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS, REQUESTS = 5, 12
+ROUNDS, REQUESTS = 12, 12
 SAID = "Most of what a port does is waiting for water. " * 8
 RULES = (
     "1_000_000 requests/minute per=key",
