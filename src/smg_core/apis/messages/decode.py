@@ -182,7 +182,9 @@ def _decoded(
     container = "" if named is None else container_id(named)
     offered = with_servers(
         read_tools(body.tools, talk.referred, needed, limits, len(incoming.body), incoming.hosted, container), servers
-    ).with_uploads(tuple(talk.uploads))
+    )
+    if talk.uploads:
+        offered = offered.with_uploads(tuple(talk.uploads))
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
     if not messages:  # an empty turn of the assistant alone, or blocks of which no model is told: engines fail on it

@@ -109,7 +109,7 @@ class OfferedTools(msgspec.Struct, frozen=True):
 
     def with_uploads(self, files: tuple[str, ...]) -> "OfferedTools":
         """The tools, of which that for code has these files in its container."""
-        if not files or "code" not in self.built_in:
+        if "code" not in self.built_in:
             return self
         servers = [
             msgspec.structs.replace(each, config={**each.config, "built_in": {**asked, "files": [*files]}})
