@@ -48,6 +48,7 @@ def names_of(lines: tuple[str, ...]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_distribution_imports_is_among_its_dependencies_or_its_extras(name: str) -> None:
     own = project(name)

@@ -79,6 +79,7 @@ def test_the_gateway_is_loaded_when_it_is_first_asked_for() -> None:
     assert {"PIL", "uvicorn", "grpc"} & {name.partition(".")[0] for name in loaded} == set()
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["config"], ["setup", "codex", "--help"]])
 def test_a_command_that_serves_nothing_loads_what_it_needs(arguments: list[str]) -> None:

@@ -30,6 +30,9 @@ def pytest_terminal_summary(terminalreporter):
     yield
     tiers.alone(terminalreporter)
 
+def pytest_ignore_collect(collection_path, config):
+    return tiers.is_left_out(collection_path, config.getoption("--tier")) or None
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     tiers.sample(items)
@@ -52,6 +55,7 @@ def collected(house: pytest.Pytester, tier: str) -> set[str]:
     return {line.partition("::")[2] for line in done.outlines if "::" in line}
 
 
+@pytest.mark.full
 def test_each_test_is_in_one_tier_and_all_that_need_no_program_in_test_all(house: pytest.Pytester) -> None:
     marked = "\n".join(f"@pytest.mark.{each}\ndef test_{each}(): pass\n" for each in ("full", *OTHERS))
     house.makepyfile(f"import pytest\n\ndef test_plain(): pass\n\n{marked}")
@@ -62,6 +66,17 @@ def test_each_test_is_in_one_tier_and_all_that_need_no_program_in_test_all(house
     assert sorted(each for tests in found.values() for each in tests) == sorted(
         ["test_plain", "test_full", *(f"test_{each}" for each in OTHERS)]
     )
+
+
+@pytest.mark.parametrize("marks", ["pytest.mark.rules", "[\n    pytest.mark.slow,\n    pytest.mark.rules,\n]"])
+def test_a_module_of_which_a_tier_has_nothing_is_not_imported(house: pytest.Pytester, marks: str) -> None:
+    house.makepyfile(
+        test_of_all="def test_plain(): pass",
+        test_of_rules=f"import pytest\n\npytestmark = {marks}\n\nprint('imported')\n\ndef test_rule(): pass\n",
+    )
+    for tier, imported in (("test", False), ("test-all", False), ("architecture", True)):
+        done = house.runpytest_inprocess("--collect-only", "-q", "-s", "-p", "no:xdist", "--tier", tier)
+        assert ("imported" in done.outlines) is imported, tier
 
 
 @pytest.mark.full
@@ -88,6 +103,7 @@ def test_other(): pass
 """
 
 
+@pytest.mark.full
 def test_of_a_sampled_test_one_case_of_each_cell_is_in_make_test_and_the_others_in_the_rest(
     house: pytest.Pytester,
 ) -> None:
@@ -160,6 +176,7 @@ def test_a_run_says_at_its_start_what_runs_and_how_many(house: pytest.Pytester) 
     done.stdout.fnmatch_lines([f"make test: {TIERS['test'].what}; *", "make test: 2 tests, *"])
 
 
+@pytest.mark.full
 def test_a_failing_run_ends_with_the_command_that_runs_what_failed_alone(house: pytest.Pytester) -> None:
     house.makepyfile("import pytest\n\n@pytest.mark.parametrize('x', ['a b'])\ndef test_a(x): assert not x\n")
     done = house.runpytest_inprocess("-q", "-p", "no:xdist")

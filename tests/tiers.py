@@ -7,6 +7,7 @@ A tier is an expression of markers. A test that a tier leaves out is deselected,
 import json
 import os
 import platform
+import re
 import shlex
 import sys
 import time
@@ -78,6 +79,19 @@ def choose(config: pytest.Config) -> None:
         config.pluginmanager.register(Told(name, config))
 
 
+_MODULE_MARKS = re.compile(r"^pytestmark = .*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def is_left_out(module: Path, tier: str | None) -> bool:
+    """Whether a tier has no test of a module, by the marks that the whole module has. Such a module is not imported: half of the
+    time before the first test goes to importing."""
+    if tier is None or not module.name.startswith("test_"):
+        return False
+    found = _MODULE_MARKS.search(module.read_text(encoding="utf-8"))
+    marks = set(re.findall(r"pytest\.mark\.(\w+)", found[0])) if found else set()
+    return not marks.isdisjoint(re.findall(r"not (\w+)", TIERS[tier].markers))
+
+
 def examples(count: int) -> int:
     """How many examples a property test has that asks for more than others: a fifth of them in `make test`."""
     return max(FEW, count // 5) if settings.default.max_examples == FEW else count
@@ -95,11 +109,16 @@ def sample(items: Sequence[pytest.Item]) -> None:
     later than the one before: where a group has a whole answer and a stream, every second group keeps the stream.
     """
     tests: dict[tuple[Any, ...], tuple[pytest.Mark, dict[Any, list[pytest.Item]]]] = {}
+    markers: dict[tuple[Any, ...], pytest.Mark | None] = {}
     for item in items:
-        marker = item.get_closest_marker("sampled")
+        test = (item.path, getattr(item, "cls", None), getattr(item, "originalname", item.name))
+        if test not in markers:
+            markers[test] = item.get_closest_marker(
+                "sampled"
+            )  # of the test, its class or its module: the same in all its cases
+        marker = markers[test]
         if marker is None or not hasattr(item, "callspec") or any(map(item.get_closest_marker, ("full", *OTHERS))):
             continue
-        test = (item.path, getattr(item, "cls", None), getattr(item, "originalname", item.name))
         tests.setdefault(test, (marker, {}))[1].setdefault(_cell(item, marker), []).append(item)
     before: Counter[Path] = Counter()
     for (path, *_), (marker, cells) in tests.items():

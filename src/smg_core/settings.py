@@ -91,7 +91,7 @@ def option(
 ) -> T:
     """A field of a section that operators set. `flag` replaces the flag's usual name; a `secret` is never printed."""
     metadata = {"text": text, "at_least": at_least, "at_most": at_most, "flag": flag, "secret": secret, "set": True}
-    field: T = attrs.field(default=default, metadata=metadata, validator=_validate, repr=not secret)
+    field: T = attrs.field(default=default, metadata=metadata, validator=_Validator(), repr=not secret)
     return field
 
 
@@ -100,14 +100,24 @@ def bound(
 ) -> T:
     """A field of a section that is an argument in Python alone: no flag, no variable and no key of a file sets it."""
     metadata = {"text": text, "at_least": at_least, "at_most": at_most, "flag": None, "secret": secret, "set": False}
-    field: T = attrs.field(default=default, metadata=metadata, validator=_validate, repr=not secret)
+    field: T = attrs.field(default=default, metadata=metadata, validator=_Validator(), repr=not secret)
     return field
 
 
-def _validate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    wrong = complaint(shape_of(attribute), value)
-    if wrong:
-        raise ConfigError(f"{type(instance).__name__}.{attribute.name}: {wrong}")
+class _Validator:
+    """Checks the values of one field. Its type is read once: a configuration has hundreds of fields, and is made many times."""
+
+    __slots__ = ("_shape",)
+
+    def __init__(self) -> None:
+        self._shape: FieldType | None = None
+
+    def __call__(self, instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        if self._shape is None:
+            self._shape = shape_of(attribute)
+        wrong = complaint(self._shape, value)
+        if wrong:
+            raise ConfigError(f"{type(instance).__name__}.{attribute.name}: {wrong}")
 
 
 @attrs.frozen

@@ -66,6 +66,7 @@ def as_yaml(said: dict[str, Any]) -> str:
     return str(yaml.safe_dump(said, allow_unicode=True, sort_keys=False)) if said else ""
 
 
+@pytest.mark.full
 @given(SETTINGS, COMMENTS, SCALARS)
 def test_what_is_put_into_toml_is_there_and_no_other_line_is_touched(
     said: dict[str, Any], comments: list[str], value: Any
@@ -120,6 +121,7 @@ def test_json_in_one_line_is_changed_too(said: dict[str, Any], spaced: bool, val
     assert read_commented(after) == {**said, "Model": {"name": value}}
 
 
+@pytest.mark.full
 @given(SETTINGS, COMMENTS, SCALARS, st.lists(st.dictionaries(NAMES, TREES, min_size=1, max_size=3), max_size=3))
 def test_what_is_put_into_yaml_is_there_and_no_other_line_is_touched(
     said: dict[str, Any], comments: list[str], value: Any, items: list[dict[str, Any]]

@@ -238,6 +238,7 @@ def test_the_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"smg-gateway {metadata.version('smg-sdk')}\n"
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("command", ["serve", "simulate", "demo", "config", "setup", "conform", "mcp"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -247,6 +248,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"smg-gateway {command}" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_reader_that_leaves_is_no_traceback() -> None:
     reader = "import sys; sys.stdin.readline()"
     command = f"{sys.executable} -m smg_core config | {sys.executable} -c '{reader}'"

@@ -41,6 +41,7 @@ def test_a_number_that_cannot_be_is_refused_with_its_flag(
     assert f"argument {flag}: {odd!r} is no number from" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_no_flag_of_a_command_takes_any_number(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_every_module_of_the_core_loads_without_the_simulator(told: subprocess.C
     assert told.returncode == 0, told.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["simulate", "simulate-fleet", "faults", "demo", "conform"])
 def test_a_command_that_needs_the_simulator_says_how_to_install_it(
     told: subprocess.CompletedProcess[str], command: str

@@ -31,6 +31,7 @@ assert theirs.GenerateRequest.FromString(sent.SerializeToString()).request_id ==
 """
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "code",
     [

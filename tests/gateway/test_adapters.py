@@ -110,6 +110,7 @@ def text_of(answer: httpx.Response) -> str:
 # ---------------------------------------------------------------------------------------------------------- asking for one
 
 
+@pytest.mark.full
 async def test_every_api_takes_an_adapters_name_and_the_engine_is_told_its_own_id_for_it() -> None:
     async with fleet(gpu=SimulatorConfig(adapters=(POET, CLERK))) as house:
         for path, fields in ASKED:
@@ -134,6 +135,7 @@ async def test_the_answers_of_the_model_and_of_its_adapters_differ_and_share_no_
     assert [count > 0 for count in cached] == [False, False, False, True, True]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_dialect_with_a_field_for_adapters_takes_them_and_an_engine_of_another_is_kept_out(
     dialect: str,
@@ -328,6 +330,7 @@ async def beside(house: Fleet, channel: Channel) -> AsyncIterator[tuple[Gateway,
             yield other, http
 
 
+@pytest.mark.full
 async def test_what_one_process_loads_or_unloads_is_known_to_the_others_when_the_door_answers() -> None:
     channel = LocalChannel()
     async with (
@@ -401,6 +404,7 @@ async def test_what_an_engine_loads_or_loses_by_itself_is_found_by_the_next_prob
     assert answer.status_code == 200
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "fields", "named"),
     [
@@ -429,6 +433,7 @@ async def test_clients_may_ask_for_no_more_adapters_of_an_engine_than_is_set() -
         assert await house.models() == ["poet", "sim"]
 
 
+@pytest.mark.full
 async def test_the_command_line_loads_and_unloads_adapters(capsys: pytest.CaptureFixture[str]) -> None:
     async with fleet(one=SimulatorConfig(), two=SimulatorConfig()) as house:
         admin = ("--admin", str(house.admin.base_url))

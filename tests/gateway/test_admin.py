@@ -109,6 +109,7 @@ async def test_the_door_tells_why_an_engine_got_a_request_and_nothing_of_what_wa
     assert unknown.status_code == 404
 
 
+@pytest.mark.full
 async def test_no_path_of_the_door_is_on_the_public_listener_and_none_of_the_public_ones_is_at_the_door() -> None:
     async with opened() as door:
         app = AdminApp(door.house.gateway, table())
@@ -152,6 +153,7 @@ async def raw(port: int, target: str, headers: str = "host: localhost\r\n") -> b
     return said
 
 
+@pytest.mark.full
 async def test_no_way_of_writing_a_path_leads_from_the_public_listener_to_the_door_or_around_its_permissions() -> None:
     async with opened(auth=KEYS) as door:
         outside = int(door.house.url.rpartition(":")[2])
@@ -192,6 +194,7 @@ async def test_only_who_has_the_permission_is_let_in(caplog: pytest.LogCaptureFi
     assert not any(key in line for line in caplog.messages for key in (ADMIN, USER, "wrong-key"))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "admin"])
 async def test_a_page_whose_name_points_here_is_refused(host: str) -> None:
     async with opened() as door:
@@ -256,6 +259,7 @@ def test_there_is_no_door_by_default() -> None:
     assert admin_listener(Config()) is None
 
 
+@pytest.mark.full
 async def test_the_door_speaks_tls_where_it_is_told_to(tmp_path: Path) -> None:
     authority = Authority()
     cert, key = authority.server().write(tmp_path, "server")
@@ -337,6 +341,7 @@ async def test_who_may_make_keys_makes_no_admin_of_itself() -> None:
     assert [each.status_code for each in (usual, same, rotated, revoked)] == [201, 201, 200, 200]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
@@ -361,6 +366,7 @@ async def test_what_is_wrong_with_a_body_is_said_by_name(path: str, body: dict[s
     assert param in answer.text
 
 
+@pytest.mark.full
 async def test_keys_are_for_admins_and_only_where_they_are_on() -> None:
     async with opened(auth=VIRTUAL) as door:
         made = await door.http.post("/admin/keys", json={"tenant": "t"}, headers=bearer(USER))
@@ -386,6 +392,7 @@ async def test_keys_are_for_admins_and_only_where_they_are_on() -> None:
 # ------------------------------------------------------------------------------------------------------------ command line
 
 
+@pytest.mark.full
 async def test_the_command_line_makes_rotates_lists_and_revokes_keys(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

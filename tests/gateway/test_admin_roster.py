@@ -43,6 +43,7 @@ async def added(door: Door, engine: SimulatedEngine, name: str, **more: Any) -> 
     return answer
 
 
+@pytest.mark.full
 async def test_a_worker_is_added_changed_drained_taken_back_and_removed() -> None:
     async with opened() as door, SimulatedEngine(SimulatorConfig()) as engine:
         first = await added(door, engine, "east", labels={"zone": "east", "rack": "7"}, weight=2)
@@ -67,6 +68,7 @@ async def test_a_worker_is_added_changed_drained_taken_back_and_removed() -> Non
     assert afterwards.status_code == 404
 
 
+@pytest.mark.full
 async def test_a_drained_worker_is_removed_when_its_requests_have_ended() -> None:
     async with opened() as door, SimulatedEngine(SLOW) as engine:
         await added(door, engine, "slow")
@@ -172,6 +174,7 @@ WRONG: tuple[tuple[str, str, dict[str, Any], int], ...] = (
 )
 
 
+@pytest.mark.full
 async def test_what_is_wrong_is_refused_and_changes_nothing() -> None:
     async with opened() as door:
         before = (await door.http.get("/admin/workers")).json()
@@ -186,6 +189,7 @@ async def test_what_is_wrong_is_refused_and_changes_nothing() -> None:
     assert [each["name"] for each in after["workers"]] == [each["name"] for each in before["workers"]]
 
 
+@pytest.mark.full
 async def test_only_who_may_changes_workers_and_every_change_is_in_the_audit(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "smg.audit")
     async with opened(auth=KEYS) as door:
@@ -197,6 +201,7 @@ async def test_only_who_may_changes_workers_and_every_change_is_in_the_audit(cap
     assert any("POST /admin/workers by ops/root" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.full
 async def test_the_command_line_lists_adds_updates_drains_and_removes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ async def by_each_way(house: House, client: openai.AsyncOpenAI) -> None:
             pass
 
 
+@pytest.mark.full
 async def test_whatever_begins_a_request_is_admitted_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     async with over_http(SIMULATOR, config=CONFIG) as house:
         seen = watch(house, monkeypatch)
@@ -80,6 +81,7 @@ async def test_whatever_begins_a_request_is_admitted_as_what_it_is(monkeypatch: 
     assert all(each.weight for each in seen.leases if each.kind in ("generation", "pooled", "tokens", "parse"))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "asked"),
     [

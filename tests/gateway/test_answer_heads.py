@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[str, str, dict[str, Any] | None]] = {
 }
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", OPENAI)
 async def test_answers_of_openais_apis_say_how_long_they_took(name: str) -> None:
     method, path, sent, status = OPENAI[name]

@@ -215,6 +215,7 @@ WAYS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conversation=CONVERSATIONS)
 async def test_every_api_gives_the_engine_the_same_prompt(

@@ -113,6 +113,7 @@ BEFORE_ANYTHING = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize(("place", "way"), BEFORE_ANYTHING)
 async def test_a_failure_before_anything_has_left_is_told_in_the_envelope(tmp_path: Path, place: str, way: str) -> None:
@@ -138,6 +139,7 @@ async def test_what_is_open_and_has_touched_nothing_is_left_out(tmp_path: Path, 
         check_image_terms(house, len(WHOLE))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 @pytest.mark.parametrize("way", WAYS)
@@ -156,6 +158,7 @@ async def test_a_whole_answer_stays_whole_where_its_middleware_fails_behind_it(
         check_image_terms(house, len(WHOLE) + len(STREAMED))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("place", "way"),
@@ -184,6 +187,7 @@ async def test_a_failure_within_an_answer_ends_a_stream_with_an_error_and_cuts_a
         check_image_terms(house, len(WHOLE) + len(STREAMED))
 
 
+@pytest.mark.full
 async def test_a_middleware_is_not_blamed_for_another_one(tmp_path: Path) -> None:
     """Each message is checked where it is sent: those around and within have not failed."""
     around = {"source": "tests.gateway.test_python_plugins:Watching", "kind": "asgi"}

@@ -23,6 +23,7 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+@pytest.mark.full
 async def test_an_action_has_a_line_before_it_begins_and_one_when_it_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     async with opened(auth=WITH_KEYS, audit=AuditConfig(file=str(path))) as door:

@@ -69,6 +69,7 @@ async def stream_of(client: openai.AsyncOpenAI, id: str, after: int | None = Non
     return [event.to_dict() async for event in await client.responses.retrieve(id, stream=True, **given)]
 
 
+@pytest.mark.full
 async def test_a_response_is_made_while_its_client_polls(client: openai.AsyncOpenAI) -> None:
     made = await client.responses.create(model="sim", input="Hello", background=True)
     assert (made.status, made.background, made.output) == ("queued", True, [])
@@ -80,6 +81,7 @@ async def test_a_response_is_made_while_its_client_polls(client: openai.AsyncOpe
     assert second.output_text
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_does_not_end_it_and_goes_on_behind_any_number(client: openai.AsyncOpenAI) -> None:
     stream = await client.responses.create(model="sim", input="Hello", background=True, stream=True)
     seen: list[dict[str, Any]] = []
@@ -101,6 +103,7 @@ async def test_a_client_that_leaves_does_not_end_it_and_goes_on_behind_any_numbe
     assert (await client.responses.retrieve(id)).to_dict() == whole[-1]["response"]
 
 
+@pytest.mark.full
 async def test_the_helper_of_the_sdk_follows_it_from_its_beginning(client: openai.AsyncOpenAI) -> None:
     made = await client.responses.create(model="sim", input="Hello", background=True, stream=True)
     id = ""
@@ -114,6 +117,7 @@ async def test_the_helper_of_the_sdk_follows_it_from_its_beginning(client: opena
     assert final.output_text == LONG
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_cancelled_response_stops_its_engine_and_stays_cancelled(streamed: bool) -> None:
     async with over_http(ENDLESS, config=Config(responses=BRISK)) as house, client_of(house) as client:
@@ -160,6 +164,7 @@ async def running(house: House) -> list[Any]:
     return [each async for each in house.gateway.history.export("") if each.owner == "background"]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "kind", "param"),
     [
@@ -177,6 +182,7 @@ async def test_what_cannot_be_run_is_refused_at_once(
     assert raised.value.body["param"] == param  # type: ignore[index, call-overload]
 
 
+@pytest.mark.full
 async def test_the_events_of_a_response_that_was_not_streamed_are_not_kept(client: openai.AsyncOpenAI) -> None:
     made = await client.responses.create(model="sim", input="Hello", background=True)
     with pytest.raises(openai.BadRequestError) as raised:
@@ -237,6 +243,7 @@ async def test_a_response_over_the_bound_of_its_events_fails_and_its_stream_is_w
     assert events[-1]["type"] == "response.failed"
 
 
+@pytest.mark.full
 async def test_turns_in_the_background_are_kept_in_their_conversation(client: openai.AsyncOpenAI) -> None:
     talk = await client.conversations.create()
     made = await client.responses.create(model="sim", input="Hello", conversation=talk.id, background=True)
@@ -245,6 +252,7 @@ async def test_turns_in_the_background_are_kept_in_their_conversation(client: op
     assert [item.role for item in items] == ["user", "assistant"]  # type: ignore[union-attr]
 
 
+@pytest.mark.full
 async def test_a_gateway_that_stops_gives_up_its_responses_and_the_next_goes_on(tmp_path: Any) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     slow = attrs.evolve(BRISK, lease_s=3600.0)
@@ -348,6 +356,7 @@ async def test_its_line_names_whose_it_is_however_and_by_whomever_it_was_ended(o
     assert (fields["tenant"], fields["principal"]) == ("acme", "one")
 
 
+@pytest.mark.full
 async def test_a_response_for_a_model_that_nobody_serves_is_not_a_request_for_each_time_that_it_waits(
     tmp_path: Path,
 ) -> None:

@@ -108,6 +108,7 @@ async def test_no_long_request_of_a_message_batch_is_cut_checked_or_read_on_the_
         work.check("write_lines", "feed", "read_request", "refusal")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("messages", [False, True])
 async def test_no_request_without_an_answer_is_read_on_the_event_loop_with_many_others(
     monkeypatch: pytest.MonkeyPatch, messages: bool
@@ -151,6 +152,7 @@ async def test_a_line_of_too_many_values_fails_its_batch_before_anything_is_run(
         assert house.engine.counters["finished"] == 0
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("messages", [False, True])
 @pytest.mark.parametrize(("room", "most"), [(9_000, 1), (21_000, 3)])
 async def test_no_more_requests_of_a_batch_are_held_at_once_than_the_memory_for_bodies_has_room_for(
@@ -210,6 +212,7 @@ async def leave(posting: "asyncio.Task[Any]") -> None:
     await asyncio.wait([posting])
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_while_its_message_batch_is_read_gives_that_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -120,6 +120,7 @@ async def results(client: openai.AsyncOpenAI, file: str | None) -> dict[str, Any
 # ------------------------------------------------------------------------------------------------------------------ files
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("size", [0, 1, 256 * 1024, 256 * 1024 + 1, 5_000_000])
 async def test_a_file_is_kept_as_it_was_sent(client: openai.AsyncOpenAI, size: int) -> None:
     content = bytes(range(256)) * (size // 256 + 1)
@@ -150,6 +151,7 @@ async def test_files_are_listed_by_pages_and_purposes_and_expire_when_they_are_t
     assert batches[:2] == [made[3].id, made[1].id]
 
 
+@pytest.mark.full
 async def test_a_file_that_is_deleted_while_it_is_read_is_seen_to_be_cut(
     house: House, client: openai.AsyncOpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -281,6 +283,7 @@ async def test_a_batch_of_embeddings_has_the_vectors_and_the_usage_of_each_line(
     assert done.request_counts.completed == 1
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("content", "code", "place"),
     [
@@ -350,6 +353,7 @@ async def test_a_batch_that_cannot_be_is_refused_at_once(
     assert raised.value.body["param"] == param  # type: ignore[index, call-overload]
 
 
+@pytest.mark.full
 async def test_a_cancelled_batch_keeps_what_has_ended_and_lets_end_what_runs() -> None:
     async with houses(
         SimulatorConfig(rules=(Rule((), Reply("word " * 40)),), timing=Timing(decode_rate=100)), in_flight=2
@@ -373,6 +377,7 @@ async def test_a_cancelled_batch_keeps_what_has_ended_and_lets_end_what_runs() -
             await client.batches.cancel(again.id)
 
 
+@pytest.mark.full
 async def test_a_batch_whose_window_is_over_expires() -> None:
     async with houses(ENDLESS, window_s=1.0, in_flight=2) as (_, client):
         content = b"".join(line(f"r{number}", max_completion_tokens=150) for number in range(20))
@@ -398,6 +403,7 @@ async def test_a_cancelled_batch_ends_while_no_engine_is_there() -> None:
     assert (cancelled.status, done.status) == ("cancelling", "cancelled")
 
 
+@pytest.mark.full
 async def test_a_batch_that_another_process_has_cancelled_and_left_ends_while_no_engine_is_there(tmp_path: Any) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     async with houses(history=history) as (one, client):
@@ -411,6 +417,7 @@ async def test_a_batch_that_another_process_has_cancelled_and_left_ends_while_no
     assert done.status == "cancelled"
 
 
+@pytest.mark.full
 async def test_a_batch_whose_window_is_over_expires_while_no_engine_is_there() -> None:
     async with houses(window_s=1.0) as (house, client):
         await without_engine(house)
@@ -419,6 +426,7 @@ async def test_a_batch_whose_window_is_over_expires_while_no_engine_is_there() -
     assert done.status == "expired"
 
 
+@pytest.mark.full
 async def test_a_batch_whose_window_is_over_expires_while_others_take_all_the_room() -> None:
     stalled = attrs.evolve(ENDLESS, faults=(Fault("stall", after=3),))
     async with houses(stalled, window_s=1.0, at_once=1) as (house, client):
@@ -564,6 +572,7 @@ async def test_a_message_batch_that_has_ended_is_not_cancelled_and_the_error_say
             await client.messages.batches.cancel(made.id)
 
 
+@pytest.mark.full
 async def test_requests_of_a_batch_in_one_conversation_are_answered_one_after_another() -> None:
     async with houses() as (_, client):
         conversation = (await client.conversations.create()).id
@@ -583,6 +592,7 @@ async def test_a_file_with_a_byte_order_mark_is_a_batch(client: openai.AsyncOpen
     assert (done.status, done.request_counts.completed) == ("completed", 2)
 
 
+@pytest.mark.full
 async def test_a_cancelled_message_batch_has_a_result_for_every_request() -> None:
     config = Config(batches=attrs.evolve(BRISK, in_flight=2))
     async with in_process(ENDLESS, config=config) as house, anthropic_of(house) as client:
@@ -731,6 +741,7 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
         assert engine.counters["finished"] <= count + at_once
 
 
+@pytest.mark.full
 async def test_a_batch_goes_on_once_a_full_history_has_room_again(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -801,6 +812,7 @@ async def test_files_and_batches_of_another_tenant_are_not_there() -> None:
             assert list(await results(a, done.output_file_id)) == ["x"]
 
 
+@pytest.mark.full
 async def test_many_batches_of_one_tenant_do_not_keep_out_anothers_and_the_queue_is_bounded() -> None:
     async def identify(head: Any) -> Caller:
         return Caller(tenant=head.headers["authorization"].removeprefix("Bearer "))
@@ -860,6 +872,7 @@ async def test_every_request_of_a_batch_is_one_line_of_the_access_log_with_what_
     assert good["completion_tokens"] == found["good"]["response"]["body"]["usage"]["completion_tokens"]
 
 
+@pytest.mark.full
 async def test_a_request_for_a_model_that_nobody_serves_counts_once_however_long_it_waits() -> None:
     async with houses(absence_s=0.3, retry_s=0.02) as (house, client):
         batch = await over(client, (await batch_of(client, line("a", model="none") + line("b", model="none"))).id)

@@ -24,6 +24,7 @@ def calls_of(house: House, name: str) -> int:
     return sum(each.worker == name for each in house.observer.of(AttemptEnded))
 
 
+@pytest.mark.full
 async def test_a_worker_that_keeps_failing_gets_no_more_requests_and_none_is_lost() -> None:
     config = Config(workers=CALM, breaker=BreakerConfig(open_s=3600.0))
     members = Member("a", engine=FAILING), Member("b")

@@ -99,6 +99,7 @@ async def test_a_page_that_has_its_name_point_here_gets_nothing_but_health() -> 
     assert [answer.status_code for answer in answers] == [403, 403, 200, 200]
 
 
+@pytest.mark.full
 async def test_each_listener_names_its_own_setting_to_who_names_another_host() -> None:
     named, rebound = {}, {"host": "attacker.example"}
     config = Config(server=ServerConfig(allowed_hosts=("localhost", "127.0.0.1")))
@@ -140,6 +141,7 @@ SAFE = {"GET", "HEAD", "OPTIONS", WEBSOCKET}
 FORM: dict[str, Any] = {"files": {"file": ("a.txt", b"a")}, "data": {"purpose": "batch"}}
 
 
+@pytest.mark.full
 async def test_no_route_takes_a_form_from_a_page_that_did_not_have_to_ask_first() -> None:
     """A page can send a form to any address without a preflight, unless it sends a credential in a header."""
     config = Config(server=ServerConfig(cors_origins=("https://app.example",), any_content_type=True))

@@ -272,6 +272,7 @@ async def test_no_secret_of_a_server_of_tools_or_of_a_proxy_is_in_a_sink_or_an_a
         assert [(word, around(each, word)) for each in told for word in OF_OPERATOR if word in each] == [], name
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -105,6 +105,7 @@ async def test_the_synchronous_client_works_in_process_from_another_thread() -> 
         assert await anyio.to_thread.run_sync(talk, http) == "From afar."
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 async def test_several_choices_come_apart(stream: bool, temperature: float) -> None:
@@ -196,6 +197,7 @@ async def test_an_answer_that_breaks_its_schema_is_an_error_where_that_is_wanted
     assert "conform" in answer.json()["error"]["message"]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("said", "given", "extra"),
@@ -254,6 +256,7 @@ async def test_only_tools_that_are_allowed_are_told_of_and_called(stream: bool) 
     assert "clock" in prompt
 
 
+@pytest.mark.full
 async def test_a_whole_answer_that_could_take_too_much_memory_is_refused_at_once() -> None:
     small = Config(limits=LimitsConfig(answer_bytes=1 << 20))
     async with in_process(config=small) as house:
@@ -281,6 +284,7 @@ NO_NUMBER: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("path", NO_NUMBER)
 async def test_a_model_of_a_long_context_is_not_refused_for_an_answer_whose_length_nobody_named(path: str) -> None:
     small = Config(limits=LimitsConfig(answer_bytes=4096))
@@ -327,6 +331,7 @@ async def test_max_tokens_cuts_the_answer_and_says_so() -> None:
     assert answer.usage.completion_tokens == 4
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_tool_is_called_and_its_result_read(served: Callable[..., Any], stream: bool) -> None:
     config = SimulatorConfig(replies=(tool_call("get_weather", {"city": "Zürich"}), Reply("It rains.")))
@@ -423,6 +428,7 @@ async def test_models_are_listed_and_found(served: Callable[..., Any]) -> None:
     assert found.object == "model"
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("path", ["/health", "/readiness", "/liveness"])
 async def test_a_gateway_with_a_worker_is_well(served: Callable[..., Any], path: str) -> None:
     async with served() as house:
@@ -504,6 +510,7 @@ async def test_a_control_token_spelled_in_a_message_stays_text() -> None:
     assert list(told.token_ids).count(end) == list(plain.token_ids).count(end)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("named", ["abc-123", "a" * 128])
 async def test_a_clients_own_request_id_comes_back(served: Callable[..., Any], named: str) -> None:
     async with served() as house:

@@ -115,6 +115,7 @@ async def test_of_several_models_the_one_that_the_worker_names_is_asked_for() ->
     assert [each["model"] for each in house.server.asked] == ["b"]
 
 
+@pytest.mark.full
 async def test_of_several_models_the_one_that_the_settings_name_is_asked_for() -> None:
     async with before("a", "b", config=attrs.evolve(CALM, model=ModelConfig(name="b"))) as house:
         assert (await house.http.post(CHAT, json=body(model="b"))).status_code == 200
@@ -221,6 +222,7 @@ async def test_a_stream_that_a_server_leaves_open_behind_its_answer_keeps_no_con
             await eventually(lambda number=count: house.server.left == number, PATIENCE)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     "status", ["500 Internal Server Error", "503 Service Unavailable", "429 Too Many Requests", ""]
 )

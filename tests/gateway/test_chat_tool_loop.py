@@ -299,6 +299,7 @@ async def test_a_fault_behind_calls_that_ran_is_told_by_the_field_of_the_body(
     assert str(refused.value.param).startswith("messages[2].content[0]")
 
 
+@pytest.mark.full
 async def test_an_approval_is_given_after_a_restart(tools: ToolServer, tmp_path: Path) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     config = chat_config(tmp_path, tools, history=history)
@@ -325,6 +326,7 @@ async def test_an_approval_is_given_after_a_restart(tools: ToolServer, tmp_path:
 # ------------------------------------------------------------------------------------------------------------ switched off
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("body", "param"),
     [

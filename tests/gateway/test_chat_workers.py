@@ -143,6 +143,7 @@ async def test_a_tool_call_arrives_with_its_arguments(streaming: bool) -> None:
     assert (name, json.loads(arguments), finish) == ("get_weather", {"city": "Zürich"}, "tool_calls")
 
 
+@pytest.mark.full
 async def test_structured_output_choices_and_logprobs_arrive() -> None:
     async with in_a_row(SimulatorConfig()) as row:
         held = (await row.chat(response_format=SCHEMA)).json()
@@ -206,6 +207,7 @@ async def test_a_client_that_leaves_has_the_far_engine_told() -> None:
     assert len(row.engine.aborted) == 1
 
 
+@pytest.mark.full
 async def test_a_far_gateway_that_goes_and_comes_back_is_used_again() -> None:
     async with in_a_row(config=ALERT) as row:
         (worker,) = row.gateway.registry
@@ -222,6 +224,7 @@ async def test_a_far_gateway_that_goes_and_comes_back_is_used_again() -> None:
 # --------------------------------------------------------------------------------------------- beside engines that take ids
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("wanted", ["far", "ids"])
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_gateway_and_an_engine_of_one_model_give_the_same_answer(wanted: str, streaming: bool) -> None:
@@ -238,6 +241,7 @@ async def test_a_gateway_and_an_engine_of_one_model_give_the_same_answer(wanted:
     assert not far.facts.takes_ids
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lost", ["far", "ids"])
 async def test_either_takes_over_from_the_other(lost: str) -> None:
     async with SimulatedEngine(SAYS) as engine:
@@ -268,6 +272,7 @@ async def test_a_model_first_served_by_a_gateway_is_encoded_here_once_an_engine_
     assert [answer.status_code for answer in [*answers, after]] == [200] * 5
 
 
+@pytest.mark.full
 async def test_engines_that_follow_one_another_beside_a_gateway_are_each_served_with_their_own_tokenizer(
     tmp_path: Path,
 ) -> None:

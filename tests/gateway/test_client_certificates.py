@@ -123,6 +123,7 @@ async def test_a_key_of_the_gateways_counts_before_the_certificate_and_one_that_
     assert tenants == ["acme", "research", "acme"]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("wrong", ["expired", "another authority's", "revoked", "missing"])
 async def test_a_certificate_that_is_no_good_ends_the_handshake(wrong: str, asking: Any, authority: Authority) -> None:
     shown: Issued | None = authority.issue(URI)
@@ -158,6 +159,7 @@ async def test_a_certificate_that_is_revoked_under_an_open_connection_ends_that_
     assert first.status_code == 200
 
 
+@pytest.mark.full
 async def test_lists_of_revocations_that_are_over_or_missing_let_nobody_in(asking: Any, authority: Authority) -> None:
     for text in (authority.revocations(until=-timedelta(hours=1)), authority.trusted):
         async with asking() as asked:

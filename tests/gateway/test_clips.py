@@ -35,6 +35,7 @@ def url_part(kind: str, data: bytes, media_type: str) -> dict[str, Any]:
     return {"type": kind, kind: {"url": url}}
 
 
+@pytest.mark.full
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "media_type"), [("mp4", "video/mp4"), ("mov", "video/quicktime"), ("webm", "video/webm")]
@@ -51,6 +52,7 @@ async def test_a_clip_arrives_as_the_frames_that_the_family_takes(seer: str, kin
     assert f"I see 1 video ({media.placeholders[0][1]} tokens" in answer.choices[0].message.content
 
 
+@pytest.mark.full
 async def test_a_clip_seen_before_is_neither_measured_nor_decoded_again(
     seer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +68,7 @@ async def test_a_clip_seen_before_is_neither_measured_nor_decoded_again(
     assert first.usage.prompt_tokens == again.usage.prompt_tokens
 
 
+@pytest.mark.full
 @pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "said"), [("mp3", "mp3"), ("flac", "flac"), ("ogg", "opus"), ("m4a", "m4a")])
 async def test_a_compressed_recording_arrives_as_features(hearer: str, kind: str, said: str) -> None:
@@ -108,6 +111,7 @@ async def test_base64_is_taken_as_people_send_it(seer: str, hearer: str, form: s
         assert seen(house, 0).hashes == seen(house, 1).hashes
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
@@ -125,6 +129,7 @@ async def test_what_is_no_clip_is_refused_with_its_place(seer: str, data: bytes,
     assert words in error["message"]
 
 
+@pytest.mark.full
 async def test_a_recording_longer_than_the_setting_allows_is_refused(hearer: str) -> None:
     async with seeing(hearer, max_seconds=1.5) as house:
         error = await refused(house, audio_part(coded_sound("mp3", 2.0), "mp3"))
@@ -158,6 +163,7 @@ async def test_without_pyav_the_client_is_told_what_the_gateway_lacks(
     assert "in MP3, for which PyAV is needed here: pip install 'smg-sdk[video]'" in sound["message"]
 
 
+@pytest.mark.full
 async def test_a_file_below_the_allowed_folder_may_be_a_clip(seer: str, tmp_path: Path) -> None:
     (tmp_path / "clip.webm").write_bytes(coded_clip("webm", 8))
     async with seeing(seer, allow_files=str(tmp_path)) as house:

@@ -52,6 +52,7 @@ async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
+@pytest.mark.full
 async def test_the_route_gives_the_users_messages_and_one_sealed_item_to_go_on_from(client: openai.AsyncOpenAI) -> None:
     made = await client.responses.compact(model="sim", input=TURNS)
     assert made.object == "response.compaction"
@@ -79,6 +80,7 @@ async def test_the_route_compacts_a_chain_that_is_kept(client: openai.AsyncOpenA
     assert made.output[-1].type == "compaction"
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -171,6 +173,7 @@ async def test_a_prompt_under_the_threshold_is_left_as_it_is(client: openai.Asyn
     assert answer.output_text == "Of all."
 
 
+@pytest.mark.full
 async def test_what_is_no_past_is_not_compacted(client: openai.AsyncOpenAI) -> None:
     answer = await client.responses.create(model="sim", input=PAST, context_management=MANAGED)
     assert [item.type for item in answer.output] == ["message"]

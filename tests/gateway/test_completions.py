@@ -78,6 +78,7 @@ async def test_without_max_tokens_there_are_sixteen() -> None:
     assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 16)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_each_of_several_prompts_has_its_choices_numbered_in_order(
     stream: bool, served: Callable[..., Any]

@@ -37,6 +37,7 @@ def inflater(coding: str) -> Any:
     return zlib.decompressobj(31) if coding == "gzip" else zstandard.ZstdDecompressor().decompressobj()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
 async def test_each_event_of_a_stream_can_be_read_as_soon_as_it_is_there(tmp_path: Path, coding: str) -> None:
     headers = {"accept-encoding": coding}

@@ -46,6 +46,7 @@ async def ran(house: House, client: openai.AsyncOpenAI, tool: Any = CODE, **fiel
     return response.id, call.container_id
 
 
+@pytest.mark.full
 async def test_later_turns_have_the_container_of_the_first_until_it_is_gone(house: House) -> None:
     async with sdk(house) as client:
         first, container = await ran(house, client)

@@ -111,6 +111,7 @@ async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path
     assert [each["policy"] for each in policies] == ["least_load"]
 
 
+@pytest.mark.full
 async def test_settings_that_have_not_changed_need_no_restart_and_have_their_sources_from_the_start(
     tmp_path: Path,
 ) -> None:
@@ -128,6 +129,7 @@ async def test_settings_that_have_not_changed_need_no_restart_and_have_their_sou
     assert shown["history.url"]["source"] == ""
 
 
+@pytest.mark.full
 async def test_more_workers_than_there_is_room_for_change_nothing(tmp_path: Path) -> None:
     room = BASE + "discovery: {file_interval_s: 0}\n"
     with defaults({"workers.most": 3}):
@@ -295,6 +297,7 @@ async def test_a_gateway_that_a_program_has_configured_says_that_there_is_nothin
     assert "program" in told.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_a_drained_gateway_finishes_what_it_has_and_takes_nothing_until_it_is_asked_to() -> None:
     slow = SimulatorConfig(timing=Timing(decode_rate=50))
     async with opened() as door, SimulatedEngine(slow) as engine:

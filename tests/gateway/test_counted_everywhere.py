@@ -101,6 +101,7 @@ async def test_every_route_that_takes_a_user_counts_for_that_user(simulator: Sim
     assert row.prompt_tokens + row.completion_tokens == used
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_hedged_request_is_one_request_and_takes_what_the_answer_says(path: str) -> None:
     members = Member("slow", "vllm", SLOW), Member("quick", "vllm")
@@ -115,6 +116,7 @@ async def test_a_hedged_request_is_one_request_and_takes_what_the_answer_says(pa
     assert row.worker == "quick"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_turns_of_tools_are_one_request_with_the_tokens_of_all_of_them(tmp_path: Path, stream: bool) -> None:
     async with tool_server() as tools, over_http(SIMULATOR, config=counting(configured(tmp_path, tools))) as house:

@@ -77,6 +77,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("family", WRITTEN)
 async def test_free_text_arrives_as_the_model_meant_it_in_every_way_of_writing_calls(family: str, stream: bool) -> None:
@@ -150,6 +151,7 @@ def lark_tool(definition: str) -> Any:
     return {"type": "custom", "custom": {"name": "patch", "format": grammar}}
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("family", ["qwen25", "qwen3_coder", "pythonic", "harmony", "kimi_k2"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_engine_is_held_to_a_tools_lark_grammar(family: str, stream: bool) -> None:
@@ -186,6 +188,7 @@ async def test_a_server_that_knows_only_functions_is_offered_a_function(stream: 
     assert last["message"]["content"] == "Done."
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("mode", ["auto", "required"])
 async def test_a_server_that_knows_no_allowed_tools_is_told_of_those_alone(mode: str, stream: bool) -> None:

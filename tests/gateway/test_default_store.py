@@ -288,6 +288,7 @@ async def test_who_has_a_file_of_its_own_does_not_take_over_an_old_one(state: Pa
         assert url_of(store("a")) == own
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", ["..", "../../etc", "a/b", "a%2Fb", "127.0.0.1:8000", "with space", "?x=1", "."])
 async def test_every_name_has_a_file_of_its_own_in_the_folder_of_all(state: Path, store, name: str) -> None:
     check(Config(history=HistoryConfig(gateway=name)), PERMISSIONS)

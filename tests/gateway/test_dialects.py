@@ -96,6 +96,7 @@ async def test_a_message_that_is_too_large_ends_its_request_alone(dialect: str, 
     assert (after.status_code, states) == (200, ["ready"])
 
 
+@pytest.mark.sampled(keep=4)
 @every
 async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_used_again(dialect: str) -> None:
     config = attrs.evolve(ONE_TRY, workers=WorkersConfig(health_interval_s=0.1))
@@ -126,6 +127,7 @@ async def test_half_an_answer_ends_its_request_with_one_error(dialect: str, kind
     assert (after.status_code, after.json()["choices"][0]["message"]["content"]) == (200, WORDS)
 
 
+@pytest.mark.sampled(keep=3)
 @every
 async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dialect: str, tmp_path: Path) -> None:
     other = tmp_path / "other"

@@ -317,6 +317,7 @@ def whole_answer(said: bytes) -> tuple[int, bytes]:
     return status, b"".join(pieces)
 
 
+@pytest.mark.sampled(keep=2)
 @LOOPS
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
 async def test_a_client_that_shuts_its_sending_side_gets_the_rest_of_its_answer(streaming: bool) -> None:
@@ -333,6 +334,7 @@ async def test_a_client_that_shuts_its_sending_side_gets_the_rest_of_its_answer(
     assert sent.endswith(b"data: [DONE]\n\n" if streaming else b"}")
 
 
+@pytest.mark.sampled(keep=2)
 @LOOPS
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
 async def test_a_client_that_closes_having_read_all_there_is_is_seen_to_leave(streaming: bool) -> None:
@@ -403,6 +405,7 @@ async def test_one_slow_reader_holds_up_nobody_else() -> None:
     assert {answer.status_code for answer in answers} == {200}
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("resets", [True, False])
 @pytest.mark.parametrize("tokens", [1, 3000])
 async def test_a_connection_whose_client_has_left_is_freed_at_once(resets: bool, tokens: int) -> None:

@@ -96,6 +96,7 @@ async def test_a_level_switches_a_model_that_has_a_switch_only(tmp_path: Path) -
     assert sum(prompt.endswith("<think>\n") for prompt in prompts) == len(ASKED)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("asked", "template", "told"),
     [

@@ -147,6 +147,7 @@ async def test_an_input_over_the_context_is_refused_by_its_place_unless_it_may_b
         assert full["usage"]["prompt_tokens"] == 16
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     ("given", "param"),
     [
@@ -172,6 +173,7 @@ async def test_a_field_that_is_not_known_is_refused_by_name(house: House) -> Non
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "colour")
 
 
+@pytest.mark.full
 async def test_the_bounds_of_a_request_are_settings() -> None:
     bounds = PoolingConfig(inputs=2, tokens=10)
     async with in_process(MODEL, config=Config(pooling=bounds)) as house:
@@ -238,6 +240,7 @@ async def test_an_input_that_fails_is_asked_for_again_elsewhere() -> None:
     assert alone == [503, 502, 503]
 
 
+@pytest.mark.full
 async def test_an_engine_that_stalls_is_left_after_its_time() -> None:
     config = Config(timeouts=TimeoutsConfig(first_token_s=2.0))
     stalls = attrs.evolve(MODEL, faults=(Fault("stall"),) * 200)
@@ -369,6 +372,7 @@ async def test_cohere_1_gets_a_plain_list_unless_it_asks_for_types(house: House)
     assert typed["embeddings"] == {"float": [expected("One"), expected("Two")]}
 
 
+@pytest.mark.full
 async def test_cohere_cuts_at_the_end_unless_it_is_told_otherwise() -> None:
     text = "word " * 40
     ids = list(CORE.vocabulary.encode(text))

@@ -65,6 +65,7 @@ async def all_idle(house: House) -> None:
     await eventually(lambda: not any(each.counters["stalled"] for each in house.engines))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_pictures_are_encoded_by_one_engine_for_the_engine_that_reads_the_prompt(
     folder: str, stream: bool
@@ -198,6 +199,7 @@ async def test_a_lost_encode_or_prefill_engine_ends_the_call_of_the_other(folder
         assert "e" in {worker for worker, _, _ in calls(house)}
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_ends_every_engines_work(folder: str) -> None:
     async with three(folder) as house:
         engine(house, "e").inject(Fault("stall"))
@@ -251,6 +253,7 @@ async def test_an_encode_worker_serves_no_model_by_itself(folder: str) -> None:
         assert (answer.status_code, listed) == (404, [])
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "trtllm", "mlx", "neutral"])
 async def test_an_engine_that_cannot_encode_for_others_does_not_join_in_that_role(folder: str, dialect: str) -> None:
     async with three(folder) as house:

@@ -79,6 +79,7 @@ def lacking(able: tuple[str, ...]) -> dict[str, int]:
     return {name: 200 if name in able else 501 for name in DIALECTS}
 
 
+@pytest.mark.full
 async def test_every_engine_is_asked_and_those_without_the_call_are_named() -> None:
     async with fleet() as ops:
         for engine in ops.engines.values():
@@ -148,6 +149,7 @@ async def test_the_ranks_of_one_engine_share_one_call() -> None:
     assert [(row["worker"], row["ranks"]) for row in loads] == [("gpu@1", [])]  # the engine tells of its rank 0 alone
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "body", "status", "named"),
     [
@@ -206,6 +208,7 @@ PAUSES = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("mode", PAUSES)
 async def test_engines_pause_as_they_can_and_the_others_are_named(mode: str) -> None:
     async with http_fleet() as ops:
@@ -251,6 +254,7 @@ async def test_no_contract_over_grpc_has_calls_for_pauses_and_weights() -> None:
     assert [statuses(each) for each in told] == [lacking(())] * 4
 
 
+@pytest.mark.full
 async def test_a_server_of_chat_completions_has_none_of_these_calls() -> None:
     async with over_http(SimulatorConfig()) as far, fleet(WorkerSpec(far.url, "chat")) as ops:
         told = [
@@ -288,6 +292,7 @@ class Heard:
         self.error, self.over = error, True
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", ["vllm-http", "sglang-http"])
 @pytest.mark.parametrize("mode", ["abort", "keep"])
 async def test_a_request_that_runs_ends_with_the_pause_or_goes_on_after_it(name: str, mode: str) -> None:
@@ -311,6 +316,7 @@ async def test_a_request_that_runs_ends_with_the_pause_or_goes_on_after_it(name:
     assert (heard.tokens, heard.finish) == ((0, "abort") if mode == "abort" else (9, "length"))
 
 
+@pytest.mark.full
 async def test_a_paused_engine_that_takes_nothing_is_asked_again_elsewhere() -> None:
     async with http_fleet() as ops:
         await ops.post("pause", workers=[*VLLM, "sglang-http"])
@@ -358,6 +364,7 @@ async def test_weights_are_loaded_and_transferred_in_each_engines_own_words() ->
     assert got["llamacpp-http"] == got["vllm"] == []
 
 
+@pytest.mark.full
 async def test_the_command_line_pauses_engines_and_gives_them_weights(capsys: pytest.CaptureFixture[str]) -> None:
     async with http_fleet() as ops:
         admin = ("--admin", str(ops.http.base_url))
@@ -383,6 +390,7 @@ async def test_only_who_may_ask_engines_is_let_in() -> None:
     assert [answer.status_code for answer in answers] == [401, 403, 200]
 
 
+@pytest.mark.full
 async def test_the_command_line_asks_engines_and_tells_by_its_status_whether_all_did_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 SAYS = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
 
 
+@pytest.mark.full
 async def test_every_route_is_told_with_status_and_bytes() -> None:
     async with over_http(SAYS) as house:
         whole = await house.http.post(CHAT, json=body(), headers={"x-request-id": "mine"})

@@ -148,6 +148,7 @@ async def test_an_engine_that_goes_and_comes_back_is_used_again_by_the_same_gate
     assert changes == [("joining", "ready"), ("ready", "unreachable"), ("unreachable", "ready")]
 
 
+@pytest.mark.full
 async def test_an_engine_that_is_late_is_taken_in_when_it_comes() -> None:
     async with SimulatedEngine(SAYS) as engine:
         await engine.stop()
@@ -244,6 +245,7 @@ async def test_a_request_the_engine_calls_wrong_is_not_tried_elsewhere(caplog: p
     assert not house.observer.of(Retrying)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
@@ -270,6 +272,7 @@ async def test_an_engine_that_fails_at_a_whole_answer_is_a_clean_error(fault: Fa
 # -------------------------------------------------------------------------------------------------- after the first byte
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -356,6 +359,7 @@ async def test_an_answer_that_is_aborted_at_the_engine_is_told_as_such(
 # ------------------------------------------------------------------------------------------------------------ under load
 
 
+@pytest.mark.full
 async def test_a_worker_that_restarts_under_load_loses_no_whole_request_and_ends_each_stream_once() -> None:
     paced = attrs.evolve(SAYS, timing=Timing(decode_rate=20))
     async with in_process(paced, engines=2, config=Config(workers=STAYING)) as house, nothing_left(house):

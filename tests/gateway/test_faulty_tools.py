@@ -64,6 +64,7 @@ async def outcomes(house: House, *replies: Reply) -> list[dict[str, Any]]:
     return [item for item in told["output"] if item["type"] == "mcp_call"]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("fault", list(FAULTS))
 async def test_the_model_is_told_what_a_server_did_wrong_and_the_server_is_used_again(house: House, fault: str) -> None:
     first, second = await outcomes(house, calls(fault), calls("say", text="again"))
@@ -78,6 +79,7 @@ async def test_a_picture_that_cannot_be_read_is_told_in_words_and_the_response_g
     assert "image/png that cannot be read" in json.dumps(blurred["output"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reading", ["here", "by a server behind"])
 async def test_a_picture_of_a_tool_that_is_damaged_has_a_note_in_its_place(tmp_path: Path, reading: str) -> None:
     server = {"name": "bad", "protocol": "stdio", "command": sys.executable, "args": [str(FAULTY), str(tmp_path / "l")]}
@@ -128,6 +130,7 @@ async def test_faults_of_tools_that_a_request_does_not_want_are_not_told(house: 
     assert [each["name"] for each in listed["left_out"]] == ["far"]
 
 
+@pytest.mark.full
 async def test_a_stream_tells_of_the_tools_that_are_left_out_in_the_item_of_its_list(house: House) -> None:
     house.engine.say(Reply("It is done."))
     asked = {"model": "sim", "input": "Go!", "tools": [BAD], "stream": True}

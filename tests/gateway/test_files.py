@@ -174,6 +174,7 @@ async def test_a_file_of_one_api_is_read_listed_and_deleted_by_all(
         await to.google.files.delete(name=f"files/{key}")
 
 
+@pytest.mark.full
 async def test_google_sends_a_large_file_in_pieces_and_names_it(house: House) -> None:
     to, data = sdks(house), os.urandom(9_000_000)
     config = types.UploadFileConfig(name="files/my-large-1", mime_type="application/zip")
@@ -258,6 +259,7 @@ def sent(house: House) -> list[int]:
     return list(house.engine.requests[-1].input_ids)
 
 
+@pytest.mark.sampled(keep=2)
 @EACH_API
 @pytest.mark.parametrize(("kind", "data"), [("text/plain", TEXT), ("application/pdf", PDF)], ids=["text", "PDF"])
 async def test_a_file_by_its_id_is_the_same_prompt_as_the_file_itself(
@@ -307,6 +309,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(qwen2_vl(tmp_path_factory.mktemp("qwen") / "model"))
 
 
+@pytest.mark.full
 async def test_pictures_and_clips_by_their_ids_are_what_the_model_sees(qwen: str) -> None:
     config = Config(workers=WorkersConfig(dialect="vllm"))
     async with over_http(SimulatorConfig(model_folder=qwen), config=config, identity=by_name) as house:
@@ -461,6 +464,7 @@ async def test_a_type_that_contents_are_not_of_is_refused(house: House, upload: 
         assert await blobs_of(house) == before
 
 
+@pytest.mark.full
 async def test_a_file_that_is_no_text_or_too_large_for_a_request_is_refused_by_name() -> None:
     async with houses(input_bytes=4096, request_bytes=6000, request_files=3) as house:
         to = sdks(house)
@@ -538,6 +542,7 @@ async def add(house: House, name: str, data: bytes) -> str:
     return str(answer.json()["id"])
 
 
+@pytest.mark.full
 async def test_files_outlive_a_restart_and_are_sealed_by_the_keys_of_the_history(tmp_path: Path) -> None:
     key = "one=" + base64.b64encode(b"k" * 32).decode()
     data = b"A secret of the lighthouse. " * 40_000
@@ -549,6 +554,7 @@ async def test_files_outlive_a_restart_and_are_sealed_by_the_keys_of_the_history
         assert (await house.http.get(f"/v1/files/{id}/content")).content == data
 
 
+@pytest.mark.full
 async def test_a_gateway_that_shares_the_history_and_not_the_folder_says_so(tmp_path: Path) -> None:
     async with kept_in(tmp_path, folder=str(tmp_path / "one")) as house:
         id = await add(house, "a.txt", TEXT)
@@ -560,6 +566,7 @@ async def test_a_gateway_that_shares_the_history_and_not_the_folder_says_so(tmp_
         assert (await house.http.get(f"/v1/files/{id}/content")).content == TEXT
 
 
+@pytest.mark.full
 async def test_files_that_earlier_versions_kept_in_the_history_stay_readable(tmp_path: Path) -> None:
     async with kept_in(tmp_path) as house:
         history, now = house.gateway.history, house.gateway.services.clock.time()
@@ -576,6 +583,7 @@ async def test_files_that_earlier_versions_kept_in_the_history_stay_readable(tmp
         assert await history.events("", "file-0a1b") == ()
 
 
+@pytest.mark.full
 async def test_a_sweep_deletes_what_nothing_has_and_leaves_the_rest(tmp_path: Path) -> None:
     async with kept_in(tmp_path, grace_s=60.0) as house:
         services = house.gateway.services

@@ -194,6 +194,7 @@ async def test_an_engine_that_is_held_to_a_format_ends_its_reasoning_first(
     assert Tag(asked.constraint.value).accepts(f"Who?</think>\n{ADA}")
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_model_that_thinks_and_then_answers_in_the_format_is_heard_as_it_is(
@@ -228,6 +229,7 @@ async def test_a_model_with_tools_and_a_format_may_call_and_may_answer(
         assert not judge.accepts(f"{thought}</think>\n\nNo.")
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", BUDGETS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_at_once(
@@ -241,6 +243,7 @@ async def test_what_follows_thinking_that_is_cut_short_is_held_to_the_format_at_
     assert (first.constraint.kind, second.constraint.kind) == ("structural_tag", "json_schema")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("api",))
 @pytest.mark.parametrize("kind", ["refuse", "cut"])
 @pytest.mark.parametrize("api", BUDGETS)

@@ -92,6 +92,7 @@ async def test_a_key_bounds_which_functions_are_offered(house: House, api: str) 
     assert "TENANT-acme" in prompt(house)
 
 
+@pytest.mark.full
 async def test_a_session_of_realtime_calls_functions() -> None:
     async with over_http(SimulatorConfig(seed=1), tools=FUNCTIONS) as house:
         house.engine.say(ADD, DONE)

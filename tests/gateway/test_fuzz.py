@@ -394,6 +394,7 @@ def answered() -> Iterator[Counter[str]]:
     assert not none, f"all that was drawn for {none} is refused before anything is done with it"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.timeout(600)  # sixty requests, and hypothesis takes long to draw one on a busy machine
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
@@ -449,6 +450,7 @@ HOSTILE = {
 """Bodies that were once a fault of some API; each is sent to all."""
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_hostile_body_is_refused_by_every_api(
     loop: asyncio.AbstractEventLoop, house: httpx.AsyncClient, hostile: str

@@ -144,6 +144,7 @@ async def test_thoughts_are_shown_where_they_are_asked_for_and_counted_in_any_ca
         assert [bool(part.thought_signature) for part in streamed if part.thought_signature] == [True]
 
 
+@pytest.mark.full
 async def test_a_function_is_called_by_the_sdk_itself_and_its_result_answered() -> None:
     asked: list[str] = []
 
@@ -231,6 +232,7 @@ async def test_logprobs_are_listed_token_by_token() -> None:
     assert "".join(each.token for result in results if result for each in result.chosen_candidates) == "one two"
 
 
+@pytest.mark.full
 async def test_models_are_listed_and_found() -> None:
     for version in VERSIONS:
         async with talking(version=version) as (_, made):
@@ -605,6 +607,7 @@ def test_reasoning_that_comes_in_the_clear_and_sealed_is_read_once(
     assert [name(part) for part in request.messages[-1].parts] == read
 
 
+@pytest.mark.full
 async def test_a_chat_that_shows_its_thoughts_has_each_once_in_the_next_prompt() -> None:
     weather = types.Tool(function_declarations=[types.FunctionDeclaration(name="f", parameters_json_schema={})])
     config = types.GenerateContentConfig(tools=[weather], thinking_config=types.ThinkingConfig(include_thoughts=True))
@@ -683,6 +686,7 @@ async def test_results_find_their_calls_without_ids(house: House) -> None:
         assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.full
 async def test_the_key_is_nowhere_in_the_log_or_in_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     key = "AIza-very-secret"

@@ -141,6 +141,7 @@ async def test_a_stop_string_ends_text_and_ids_at_the_same_token(stream: bool) -
     assert spoken == "Grüße 🙂 one two"
 
 
+@pytest.mark.full
 async def test_each_prompt_may_have_settings_of_its_own() -> None:
     async with in_process(saying("word " * 40, "word " * 40)) as house:
         found = await generated(
@@ -227,6 +228,7 @@ DELTAS = st.lists(
 )
 
 
+@pytest.mark.full
 @given(deltas=DELTAS, cuts=st.lists(st.integers(0, 8), max_size=3))
 def test_a_stream_ends_with_the_whole_answer_however_it_is_cut(deltas: list[TextDelta], cuts: list[int]) -> None:
     body = {"text": "a", "return_logprob": True, "top_logprobs_num": 2, "return_text_in_logprobs": True}

@@ -229,6 +229,7 @@ async def test_a_demanded_call_may_be_of_a_servers_tool(house: House, google: An
     assert parts[-1].text == "It is done."
 
 
+@pytest.mark.full
 async def test_bounds_end_the_answers_with_the_words_of_each_api(tools: ToolServer, tmp_path: Any) -> None:
     config = configured(tmp_path, tools)
     config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, turns=2))

@@ -53,6 +53,7 @@ def outcomes(house: House) -> list[str]:
     return [each.outcome for each in house.observer.of(Hedged)]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_late_answer_of_any_api_comes_from_a_second_worker(path: str) -> None:
     async with late() as house:

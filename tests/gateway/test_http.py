@@ -266,6 +266,7 @@ async def test_slow_clients_are_sent_away_and_cost_the_others_nothing() -> None:
     assert {answer[:12] for answer in said} == {b"HTTP/1.1 408"}
 
 
+@pytest.mark.full
 async def test_a_refused_body_that_never_ends_is_not_read_for_ever() -> None:
     config = Config(server=ServerConfig(body_timeout_s=0.5))
     async with over_http(SAYS, config=config) as house:
@@ -303,6 +304,7 @@ async def test_unknown_encodings_and_odd_targets_are_answered(house: House) -> N
     await still_serves(house)
 
 
+@pytest.mark.full
 async def test_many_connections_that_say_nothing_leave_room_for_one_that_does(house: House) -> None:
     port = int(house.url.rpartition(":")[2])
     idle = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(300)))
@@ -320,6 +322,7 @@ NOTHING_MORE = [
 """A request, and what comes after its answer: it begins no other request."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("first", "more"), NOTHING_MORE, ids=["a line end", "the rest of a refused body", "nothing"])
 async def test_a_connection_on_which_nothing_is_under_way_is_closed_whatever_its_last_bytes_were(
     first: bytes, more: bytes

@@ -77,6 +77,7 @@ async def test_it_joins_with_what_its_server_says_and_answers_as_over_grpc(diale
     assert over_http["usage"] == over_grpc["usage"]
 
 
+@pytest.mark.sampled(keep=3)
 @every
 async def test_a_client_that_leaves_stops_the_engine(dialect: str) -> None:
     async with house_of(dialect, PACED) as house:
@@ -87,6 +88,7 @@ async def test_a_client_that_leaves_stops_the_engine(dialect: str) -> None:
         assert house.engine.aborted
 
 
+@pytest.mark.sampled(keep=2)
 @every
 @pytest.mark.parametrize("kind", ["cut", "restart", "garbage"])
 async def test_an_answer_goes_on_elsewhere_where_its_engine_is_lost(dialect: str, kind: Any) -> None:
@@ -103,6 +105,7 @@ async def test_an_answer_goes_on_elsewhere_where_its_engine_is_lost(dialect: str
         assert len(texts) == 3
 
 
+@pytest.mark.sampled(keep=6)
 @every
 @pytest.mark.parametrize(
     ("code", "status"), [("INVALID_ARGUMENT", 400), ("RESOURCE_EXHAUSTED", 503), ("INTERNAL", 500)]
@@ -152,6 +155,7 @@ async def test_its_health_is_asked_and_its_key_is_brought(dialect: str) -> None:
             await worker.engine.health()
 
 
+@pytest.mark.sampled(keep=3)
 @every
 async def test_an_engine_that_says_that_it_is_unwell_gets_no_requests_until_it_is_well(dialect: str) -> None:
     config = Config(workers=WorkersConfig(health_interval_s=0.1, join_interval_s=0.05))

@@ -198,6 +198,7 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
     assert replayed >= expected
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "more"),
     [
@@ -316,6 +317,7 @@ async def test_keys_of_tenants_of_principals_and_of_routes_are_apart() -> None:
     assert len(ids) == 6
 
 
+@pytest.mark.full
 async def test_who_comes_while_the_first_is_answered_waits_for_its_answer() -> None:
     async with in_process(SimulatorConfig(seed=1, reply_tokens=20, timing=Timing(decode_rate=100))) as house:
         answers = await asyncio.gather(*(house.http.post(CHAT, json=body(), headers=KEY) for _ in range(5)))
@@ -338,6 +340,7 @@ async def under_way(house: House) -> AsyncIterator[asyncio.Task[httpx.Response]]
         await asyncio.gather(first, return_exceptions=True)
 
 
+@pytest.mark.full
 async def test_who_would_wait_too_long_is_told_that_the_key_is_in_use() -> None:
     async with over_http(SLOW, config=settings(wait_s=0)) as house, under_way(house):
         refused = await house.http.post(CHAT, json=body(max_tokens=2000), headers=KEY)
@@ -357,6 +360,7 @@ async def test_a_client_that_leaves_frees_the_key_at_once_where_its_answer_is_no
     assert "idempotent-replayed" not in again.headers
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "more"),
     [
@@ -398,6 +402,7 @@ async def test_nobody_waits_longer_than_was_said_for_the_next_try_of_a_client_th
     assert "idempotent-replayed" not in again.headers
 
 
+@pytest.mark.full
 async def test_a_stream_of_the_background_that_a_stop_has_cut_is_given_whole_and_is_run_once(tmp_path: Any) -> None:
     config = Config(history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db"))
     asked = {"model": "sim", "input": "Hello", "stream": True, "background": True}
@@ -488,6 +493,7 @@ async def test_what_is_kept_is_the_tenants_encrypted_and_erased_with_it() -> Non
     assert first.json()["id"] != again.json()["id"]
 
 
+@pytest.mark.full
 async def test_two_gateways_with_one_history_run_a_request_once(tmp_path: Any) -> None:
     config = Config(history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db"))
     slow = SimulatorConfig(seed=1, reply_tokens=20, timing=Timing(decode_rate=100))
@@ -512,6 +518,7 @@ async def test_an_answer_that_is_given_again_takes_nothing_of_a_limit() -> None:
     assert "x-ratelimit-limit-requests" not in again.headers
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kept_s", [0, 60])
 async def test_the_described_routes_that_take_a_key_are_those_that_do(kept_s: int) -> None:
     async with in_process(config=settings(kept_s=kept_s)) as house:
@@ -543,6 +550,7 @@ def losing(module: Any, keys: list[str]) -> Any:
     return module.AsyncClient(transport=Losing())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sdk", ["openai", "anthropic"])
 async def test_the_retry_of_an_official_sdk_gets_the_answer_that_was_lost(sdk: str) -> None:
     keys: list[str] = []

@@ -94,6 +94,7 @@ def everybody() -> AuthConfig:
     return settings(keys=tuple(keys), roles=tuple(roles))
 
 
+@pytest.mark.full
 async def test_every_route_lets_in_who_has_its_permission_and_nobody_else() -> None:
     async with in_process(config=config(everybody())) as house:
         routes = App(house.gateway).routes
@@ -208,6 +209,7 @@ async def test_the_official_sdks_are_answered_with_a_good_key_and_refused_with_a
     assert not await sdks.answered(USER[:-1])
 
 
+@pytest.mark.full
 async def test_the_official_sdks_are_answered_with_the_new_key_after_a_rotation() -> None:
     async with over_http(SimulatorConfig(seed=1), config=config(settings(virtual_keys=True))) as house:
         sdks, keys = Sdks(house.url), house.gateway.virtual_keys
@@ -267,6 +269,7 @@ def asks(model: str) -> list[tuple[str, str, Any]]:
 VERBS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
+@pytest.mark.full
 async def test_a_model_that_a_caller_may_not_use_is_answered_as_one_that_is_not_there(house: House) -> None:
     for (method, path, asked), (_, lost, unknown) in zip(asks("sim"), asks("zzz"), strict=True):
         hidden = await house.http.request(method, path, json=asked, headers=bearer(NARROW))
@@ -318,6 +321,7 @@ async def test_an_alias_is_a_model_of_the_caller_by_either_name() -> None:
     assert said == {USER: [200, 404], OTHER: [200, 200], NARROW: [404, 404]}
 
 
+@pytest.mark.full
 async def test_a_batch_is_run_with_what_its_key_may_use() -> None:
     auth = settings(keys=(f"{NARROW} tenant=acme model=nothing*", f"{USER} tenant=acme", f"{OTHER} tenant=acme role=b"))
     auth = attrs.evolve(auth, roles=("b=batches files",))
@@ -581,6 +585,7 @@ async def test_keys_are_kept_of_who_keeps_nothing_else() -> None:
     assert answer.status_code == 200
 
 
+@pytest.mark.full
 async def test_two_gateways_with_one_store_know_each_others_keys(tmp_path: Path) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     both = config(settings(virtual_keys=True), history=history)

@@ -94,6 +94,7 @@ async def test_a_whole_interaction_has_text_status_and_usage_and_is_kept() -> No
     assert missing.value.status_code == 404
 
 
+@pytest.mark.full
 async def test_a_stream_adds_up_to_what_is_kept_and_is_read_again_from_any_event() -> None:
     async with talking(THINKS) as (_, made):
         stream = await made.create(
@@ -118,6 +119,7 @@ async def test_a_stream_adds_up_to_what_is_kept_and_is_read_again_from_any_event
     assert kept.steps[0].summary[0].text.strip() == "Let me see."
 
 
+@pytest.mark.full
 async def test_a_call_is_answered_in_the_next_interaction_which_has_all_before_it() -> None:
     replies = (Reply("", reasoning="I look.", tool_calls=(("get_weather", {"city": "Oslo"}),)), "It is 3 degrees.")
     async with talking(*replies) as (house, made):
@@ -136,6 +138,7 @@ async def test_a_call_is_answered_in_the_next_interaction_which_has_all_before_i
     assert "degrees" in prompt
 
 
+@pytest.mark.full
 async def test_an_interaction_in_the_background_is_followed_polled_and_ends() -> None:
     async with talking("One two three.", "Four.") as (_, made):
         waiting = await made.create(model="sim", input="Hello", background=True)

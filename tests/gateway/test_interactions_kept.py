@@ -76,6 +76,7 @@ def followed(events: Events) -> InteractionGrammar:
     return grammar
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_does_not_end_it_and_goes_on_behind_any_event() -> None:
     async with over_http(PACED, config=Config(responses=BRISK)) as house:
         seen = await some_events(house, {**ASKED, "background": True}, "step.delta")
@@ -178,6 +179,7 @@ async def test_a_client_that_leaves_before_any_output_finds_the_interaction_that
     assert followed(events).status == "incomplete"
 
 
+@pytest.mark.full
 async def test_an_interaction_over_the_bound_of_its_events_fails_and_its_stream_is_whole() -> None:
     bounds = attrs.evolve(BRISK, log_bytes=5000)
     async with in_process(ENDLESS, config=Config(responses=bounds)) as house:

@@ -125,6 +125,7 @@ async def test_every_route_that_changes_what_processes_know_is_walked_here(tmp_p
     assert left == {("DELETE", "/admin/plugins/{name}")}
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("change", CHANGES, ids=" ".join)
 async def test_a_change_is_answered_when_every_process_has_made_it(change: tuple[str, str], tmp_path: Path) -> None:
     async with opened(tmp_path) as door:

@@ -204,6 +204,7 @@ ENDS = st.sampled_from(["", "", "leave", "refuse", "error", "cut", "store before
 ASKS = st.tuples(st.sampled_from(sorted(set(EACH) - {"/v1/embeddings"})), st.booleans(), ENDS)
 
 
+@pytest.mark.full
 @settings(max_examples=6, deadline=None)
 @given(st.lists(ASKS, min_size=8, max_size=16))
 def test_the_accounts_are_the_sum_of_what_was_told_whatever_fails(asks: list[tuple[str, bool, str]]) -> None:

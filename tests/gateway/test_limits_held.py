@@ -401,6 +401,7 @@ async def test_the_official_libraries_wait_and_come_again() -> None:
     assert 429 in statuses
 
 
+@pytest.mark.full
 async def test_googles_library_waits_and_comes_again() -> None:
     retries = types.HttpRetryOptions(attempts=5, initial_delay=0.3)
     async with over_http(SIMULATOR, config=limited("2 requests/second per=key burst=1")) as house:

@@ -240,6 +240,7 @@ async def noted_and_refused(house: House) -> None:
         assert answer.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_whatever_is_wrong_with_it_a_medium_of_an_earlier_turn_is_noted_and_one_of_the_last_refused(
     sees: House, reads: House
 ) -> None:
@@ -247,6 +248,7 @@ async def test_whatever_is_wrong_with_it_a_medium_of_an_earlier_turn_is_noted_an
     await noted_and_refused(reads)
 
 
+@pytest.mark.full
 async def test_so_it_is_before_a_server_that_reads_conversations_itself() -> None:
     config = attrs.evolve(CALM, media=MediaConfig(note_earlier=True))
     async with in_a_row(SimulatorConfig(seed=1), config=config) as row:

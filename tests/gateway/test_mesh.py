@@ -224,6 +224,7 @@ async def test_where_anothers_breaker_opens_the_next_call_is_a_probe(stack: Asyn
     assert theirs.state("same") == "open"
 
 
+@pytest.mark.full
 async def test_a_key_that_is_revoked_at_one_is_refused_at_all(stack: AsyncExitStack, tmp_path: Path) -> None:
     history = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     auth = AuthConfig(virtual_keys=True, key_fresh_s=1.0)
@@ -279,6 +280,7 @@ async def test_the_admin_door_says_that_there_is_no_mesh() -> None:
     assert (shown["kind"], shown["members"]) == ("off", [])
 
 
+@pytest.mark.full
 def test_nothing_of_the_mesh_is_loaded_where_it_is_off() -> None:
     loaded = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == ["smg_core.mesh", "smg_core.mesh.settings"]

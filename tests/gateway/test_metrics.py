@@ -324,6 +324,7 @@ GAUGES = (
 """What is nothing while nothing is under way, and where no event loop is watched."""
 
 
+@pytest.mark.full
 async def test_what_plugins_do_and_count_is_told_by_plugin_and_its_counters_are_few(everything: list[Moment]) -> None:
     acted = [(each.plugin, each.hook, each.outcome) for each in everything if isinstance(each, PluginActed)]
     changed = [(each.plugin, each.outcome) for each in everything if isinstance(each, PluginChanged)]

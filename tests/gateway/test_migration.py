@@ -106,6 +106,7 @@ async def test_a_stream_of_any_api_survives_the_loss_of_three_engines_word_for_w
     assert sum(asked) == 5
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("api", [api for api in APIS if api.name in PATHS and "array" not in api.name], ids=str)
 async def test_an_answer_of_any_api_that_leaves_whole_is_whole_and_the_same_when_engines_are_lost(api: Api) -> None:
     path = PATHS[api.name].replace("streamGenerateContent?alt=sse", "generateContent")
@@ -176,6 +177,7 @@ EXACT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", EXACT)
 async def test_whatever_a_request_asks_for_it_is_kept_by_the_engines_that_follow(name: str) -> None:
     async with three() as house:
@@ -202,6 +204,7 @@ async def test_a_stop_string_that_two_engines_write_ends_the_answer() -> None:
         await settled(house)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "trtllm", "tokenspeed", "mlx", "neutral"])
 async def test_an_answer_goes_on_in_every_dialect_and_each_of_its_choices(dialect: str) -> None:
     async with three(dialect=dialect) as house:
@@ -222,6 +225,7 @@ async def test_an_answer_goes_on_in_every_dialect_and_each_of_its_choices(dialec
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object"}, "strict": True}}
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fields", "reason", "setting"),
     [
@@ -301,6 +305,7 @@ async def test_a_worker_that_is_left_in_mid_stream_hands_its_answers_to_others(h
     assert 0 < moved.tokens < 60
 
 
+@pytest.mark.full
 async def test_a_worker_that_is_drained_finishes_its_answers_itself_unless_they_are_to_be_moved() -> None:
     async with three(engine=PACED) as house:
         asked = asyncio.create_task(chunks(house, **LONG))

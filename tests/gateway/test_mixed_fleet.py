@@ -149,6 +149,7 @@ async def test_a_stop_string_ends_the_answer_at_the_same_place(order: tuple[str,
     same("stop", answer["choices"])
 
 
+@pytest.mark.sampled(keep=2)
 @in_every_order
 @whoever_is_chosen
 async def test_pictures_reach_every_engine_in_its_own_packing(order: tuple[str, ...], chosen: str, qwen: str) -> None:
@@ -215,6 +216,7 @@ async def test_what_one_engine_cannot_do_goes_to_the_one_that_can_whichever_the_
     assert (neutral, vllm) == ((1, 1) if chosen == "neutral" else (0, 2))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("less", "fields", "param"), UNABLE, ids=[each[2] for each in UNABLE])
 async def test_what_no_engine_can_do_is_refused_by_name(
     less: dict[str, Any], fields: dict[str, Any], param: str

@@ -115,6 +115,7 @@ async def test_what_it_lacks_is_refused_by_name(fields: dict[str, Any], param: s
     assert answer.json()["error"]["param"] == param
 
 
+@pytest.mark.full
 async def test_in_a_mixed_fleet_such_a_request_goes_where_it_can_be_served() -> None:
     policy = Prefer("mlx")
     async with fleet(Member("mlx", "mlx", SAYS), Member("vllm", "vllm"), policy=policy) as house:

@@ -62,6 +62,7 @@ async def test_pictures_and_clips_arrive_one_by_one_in_their_order(
     assert answer.usage.prompt_tokens == len(house.engine.requests[-1].input_ids)
 
 
+@pytest.mark.full
 async def test_a_stream_with_a_recording_says_its_shapes(folders: dict[str, str]) -> None:
     messages: Any = [{"role": "user", "content": [audio_part(sound(1.0)), SHAPES]}]
     async with neutral(folders["audio"]) as house, sdk(house) as client:
@@ -72,6 +73,7 @@ async def test_a_stream_with_a_recording_says_its_shapes(folders: dict[str, str]
     assert seen(house)[0].tensors["feature_attention_mask"].sums == (100,)
 
 
+@pytest.mark.full
 async def test_pictures_and_recordings_of_any_length_stand_in_one_message(folders: dict[str, str]) -> None:
     parts = [audio_part(sound(1.0)), text_part("then"), image_part(picture(300, 200)), audio_part(sound(0.5))]
     async with neutral(folders["phi"]) as house:
@@ -85,6 +87,7 @@ async def test_pictures_and_recordings_of_any_length_stand_in_one_message(folder
     assert len({media.hashes for media in (long, still, short)}) == 3
 
 
+@pytest.mark.full
 async def test_the_prefix_cache_tells_pictures_apart_and_keeps_salts_apart(folders: dict[str, str]) -> None:
     async def cached(house: House, colour: str, salt: str | None = None) -> int:
         more = {"extra_body": {"cache_salt": salt}} if salt else {}

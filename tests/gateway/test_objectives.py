@@ -74,6 +74,7 @@ async def test_a_client_is_told_whether_it_is_late_where_that_is_wished(stream: 
     assert "x-smg-objective" not in plain.headers
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("value", ["0", "-5", "soon", "1e3", ""])
 async def test_what_is_no_time_is_refused_by_name(value: str) -> None:
     async with in_process(QUICK, config=config("late")) as house:
@@ -133,6 +134,7 @@ async def test_it_is_switched_on_and_off_while_the_gateway_runs() -> None:
         assert (await ask(house, ttft="nonsense")).status_code == 200
 
 
+@pytest.mark.full
 def test_a_gateway_without_it_loads_nothing_of_it() -> None:
     program = (
         "import sys, smg_core; from smg_core import Gateway; print(*(n for n in sys.modules if 'objectives' in n))"

@@ -120,6 +120,7 @@ async def said(http: httpx.AsyncClient, api: Api, *, stream: bool) -> tuple[int,
     return 200, "".join(api.piece(each) for each in pieces if "error" not in each), answer.text
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", APIS)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_every_way_to_say_hello_is_told_in_every_api(
@@ -147,6 +148,7 @@ async def test_every_way_to_call_a_tool_is_told_in_every_api(
         assert "Paris" in body, case
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", APIS)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_what_is_no_answer_is_an_error_in_every_api(

@@ -76,6 +76,7 @@ async def test_parallel_tools_are_run_and_answered(house: House, client: openai.
     assert last_prompt(house).count("SUNNY-9") == 2
 
 
+@pytest.mark.full
 async def test_a_hand_over_to_another_agent_is_followed(house: House, client: openai.AsyncOpenAI) -> None:
     house.engine.say(Reply(tool_calls=(("transfer_to_translator", {}),)), Reply("Bonjour."))
     translator = agent(client).clone(name="Translator", instructions="You know French.")

@@ -58,6 +58,7 @@ def fits(document: dict[str, Any], schema: dict[str, Any], value: Any) -> None:
     Draft202012Validator({**schema, "components": document["components"]}).validate(value)
 
 
+@pytest.mark.full
 async def test_the_document_is_openapi(document: dict[str, Any]) -> None:
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
 

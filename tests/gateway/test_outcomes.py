@@ -50,6 +50,7 @@ async def middle(house: House, **fields: Any) -> "asyncio.Task[Any]":
 # ----------------------------------------------------------------------------------------------------------- to the watch
 
 
+@pytest.mark.sampled(keep=3)
 @dialects
 async def test_a_worker_that_dies_in_the_middle_of_a_stream_is_known_to_be_gone_at_once(dialect: str) -> None:
     members = Member("a", dialect, SLOW), Member("b", dialect, SAYS)

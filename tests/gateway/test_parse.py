@@ -52,6 +52,7 @@ async def test_reasoning_is_read_from_a_text_and_calls_stay_in_it() -> None:
     assert answer.json() == {"normal_text": CALL, "reasoning_text": "hm", "family": "qwen3", "success": True}
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("asked", "param"),
     [

@@ -156,6 +156,7 @@ def message_of(answer: Any) -> str:
 # ---------------------------------------------------------------------------------------------------------- what is read
 
 
+@pytest.mark.sampled(keep=3)
 @EACH
 async def test_a_pdf_is_the_same_prompt_as_a_document_of_its_text(house: House, api: Api) -> None:
     told = []
@@ -224,6 +225,7 @@ async def test_a_document_that_anybody_may_read_is_read_though_it_is_encrypted(h
 # --------------------------------------------------------------------------------------------------------- what is refused
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("data", "told"),
     [
@@ -250,6 +252,7 @@ async def test_a_document_that_is_not_read_is_a_400_that_says_why(house: House, 
     await settled(house)
 
 
+@pytest.mark.full
 async def test_every_bound_is_a_setting() -> None:
     large, long, paged = pdf("x") + bytes(4000), pdf("y" * 101), pdf(*"abc")
     async with reading(max_bytes=4000, max_characters=100, max_pages=2, max_items=2, max_request_bytes=5000) as house:
@@ -341,6 +344,7 @@ def linked(url: str) -> Body:
     }
 
 
+@pytest.mark.full
 async def test_a_document_is_fetched_where_that_is_allowed(authority: trustme.CA, tmp_path: Path) -> None:
     async with (
         site(authority, {"/a.pdf": pdf(*PAGES), "/paper": pdf("Of no ending."), "/page": b"<html>"}) as pages,

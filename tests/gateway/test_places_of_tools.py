@@ -108,6 +108,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("case", list(CASES))
 async def test_an_error_of_a_tool_names_its_place_in_the_request(house: House, case: str) -> None:
     path, body, place = CASES[case]

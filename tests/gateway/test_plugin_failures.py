@@ -248,6 +248,7 @@ HOOKS = [(hook, streams) for hook in (*REQUEST_HOOKS, "first_piece", *BEHIND) fo
 HOOKS.append(("third_piece", True))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("mode", ["wire", "text"])
 @pytest.mark.parametrize("way", ["spin", "trap"])
@@ -270,6 +271,7 @@ OF_CLASSES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("name",), keep=2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "hook", "streams"), OF_CLASSES)
@@ -342,6 +344,7 @@ class Odd(PythonPlugin):
         return Reject("x", 7) if self.shared.do == "a refusal of nothing" else CONTINUE  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize(
     "does",

@@ -92,6 +92,7 @@ def unloadable(folder: Path, name: str) -> dict[str, Any]:
     return {**entry, "source": entry["source"].replace("FOLDER", str(folder))}
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", UNLOADABLE)
 async def test_a_guard_stays_when_what_is_to_replace_it_cannot_be_loaded(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
@@ -193,6 +194,7 @@ ODD_FILES = {
 }
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", ODD_FILES)
 async def test_a_file_that_cannot_be_read_changes_nothing_and_the_next_one_is_taken(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture

@@ -313,6 +313,7 @@ async def test_a_prefill_engine_that_dies_before_its_cache_is_read_is_replaced_b
         assert house.gateway.registry.breakers.state("d") == "closed"
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("prefill", [("p0",), ("p0", "p1")], ids=len)
 async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_engine_is_blamed(
     way: Way, prefill: tuple[str, ...]
@@ -525,6 +526,7 @@ def roles_of(house: House) -> list[list[str]]:
     return [*found.values()]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("way", [*WAYS, ("neutral", CONNECTORS[0])], ids="-".join)
 async def test_a_short_or_cached_prompt_stays_on_a_decode_engine_that_can_read(way: Way) -> None:
     able = way[0] in ("vllm", "neutral")

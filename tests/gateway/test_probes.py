@@ -86,6 +86,7 @@ WAYS: Ways = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_probe_is_told_of_or_given_back_once(folder: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with three(folder, config=CONFIG) as house:

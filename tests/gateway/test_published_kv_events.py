@@ -129,6 +129,7 @@ async def test_a_batch_that_was_missed_is_asked_for_again() -> None:
     assert here.heard.known == [("own", 0, "nothing"), ("own", 0, "all")]  # of the first batch
 
 
+@pytest.mark.full
 async def test_a_batch_that_was_sent_again_before_it_came_is_no_new_beginning() -> None:
     async with site() as here:
         await here.ask()

@@ -559,6 +559,7 @@ class Talkative(PythonPlugin):
 CANARY = "canary-5d1f"
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("at", ["head", "body", "answer", "piece", "end"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_words_of_what_a_class_raises_are_told_to_nobody(

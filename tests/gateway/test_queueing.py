@@ -76,6 +76,7 @@ async def holding(house: House, **headers: str) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.full
 async def test_a_request_waits_while_the_workers_are_full_and_says_its_place_and_its_wait() -> None:
     async with over_http(SLOW, config=config()) as house:
         async with holding(house):
@@ -132,6 +133,7 @@ async def test_a_key_is_in_the_band_of_its_role_which_a_request_lowers_and_never
         assert [band for band, _ in outcomes(house)] == ["interactive", "interactive", "batch", "standard", "standard"]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "x", "9" * 40, "²", ""])
 async def test_a_deadline_that_is_none_is_refused_by_name(value: str) -> None:
     async with in_process(QUICK, config=config()) as house:
@@ -157,6 +159,7 @@ ENVELOPES = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("path", ENVELOPES)
 async def test_a_full_queue_refuses_in_the_envelope_of_each_api_with_when_to_come_again(path: str) -> None:
     status, member, word = ENVELOPES[path]
@@ -328,6 +331,7 @@ async def test_requests_that_wait_for_a_model_that_is_taken_away_are_told_so() -
         assert waiting(house) == 0
 
 
+@pytest.mark.full
 async def test_health_answers_while_ten_times_what_a_model_takes_waits_or_is_refused() -> None:
     async with over_http(FROZEN, config=config(slots=4, requests=16)) as house:
         tasks = [asyncio.create_task(house.chat()) for _ in range(40)]

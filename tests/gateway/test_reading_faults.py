@@ -290,6 +290,7 @@ def family_of(house: House, api: str) -> str:
     return "none" if all(not each.facts.takes_ids for each in house.gateway.registry) else parser.name
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_fault_in_any_stage_is_not_the_engines_whatever_the_way_to_it(
     door: str, caplog: pytest.LogCaptureFixture
@@ -309,6 +310,7 @@ IN_DISGUISE = (WorkerGone, EngineGarbled, EngineStalled, WorkerBusy, asyncio.Can
 READS_TEXT = ("detokeniser", "stop strings", *PARSED)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", IN_DISGUISE)
 @pytest.mark.parametrize("door", ["vllm over h2", "vllm over grpcio", *HTTP_DIALECTS])
 async def test_a_fault_that_looks_like_the_engines_or_the_clients_is_neither(
@@ -330,6 +332,7 @@ ASKED += [
 ]  # a prompt as it stands is no conversation
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("door", "api"), ASKED)
 async def test_a_fault_in_any_stage_is_told_in_the_words_of_every_api(
     door: str, api: str, caplog: pytest.LogCaptureFixture
@@ -345,6 +348,7 @@ async def text_of(house: House, **fields: Any) -> str:
     return taken_apart(await house.chat("Hi", stream=True, **fields)).text
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("door", ["vllm over h2", "vllm over grpcio", *HTTP_DIALECTS])
 async def test_answers_over_the_same_connection_go_on(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, _ = DOORS[door]
@@ -358,6 +362,7 @@ async def test_answers_over_the_same_connection_go_on(door: str, monkeypatch: py
     assert texts == [WORDS] * 8
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_fault_is_not_that_of_either_engine_where_two_share_a_request(
     way: tuple[str, str], caplog: pytest.LogCaptureFixture
@@ -397,6 +402,7 @@ POOLED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("path", POOLED)
 @pytest.mark.parametrize("transport", ["h2", "grpcio"])
 async def test_a_fault_in_pooled_work_is_not_the_engines(

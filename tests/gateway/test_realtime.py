@@ -96,6 +96,7 @@ async def test_a_turn_is_answered_event_by_event() -> None:
     assert len({event["event_id"] for event in events}) == len(events)
 
 
+@pytest.mark.full
 async def test_the_official_sdk_holds_a_session() -> None:
     async with over_http(SIMULATOR) as house:
         client = openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1")
@@ -129,6 +130,7 @@ async def test_later_turns_read_what_was_said_before() -> None:
     assert last.index("Who are you?") < last.index("I am Bob.") < last.index("Really?")
 
 
+@pytest.mark.full
 async def test_a_turn_finds_what_the_one_before_has_left_in_the_engines_cache() -> None:
     async with over_http(SIMULATOR) as house, talk(house) as socket:
         await opened(socket)
@@ -142,6 +144,7 @@ async def test_a_turn_finds_what_the_one_before_has_left_in_the_engines_cache() 
         assert cached >= 0.9 * (before // size * size)
 
 
+@pytest.mark.full
 async def test_reasoning_is_not_told_and_is_in_the_next_prompt(tmp_path: Path) -> None:
     replies = (Reply(text="Paris.", reasoning="SECRETLY-THOUGHT"), Reply("Fine."))
     config = Config(tokenizer=TokenizerConfig(chat_template=thoughtful_template(tmp_path)))

@@ -454,6 +454,7 @@ async def test_vertex_has_the_model_of_its_project_and_its_own_path() -> None:
     assert server.of("setup")[0]["model"] == f"{path[4:]}/publishers/google/models/gemini-live-1"
 
 
+@pytest.mark.full
 async def test_sound_that_nobody_takes_waits_at_the_client() -> None:
     go_on = asyncio.Event()
 

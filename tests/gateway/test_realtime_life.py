@@ -144,6 +144,7 @@ async def test_a_key_needs_the_permission() -> None:
     assert refused.value.response.status_code == 403
 
 
+@pytest.mark.full
 def test_what_answers_sessions_is_loaded_with_the_first_connection() -> None:
     code = (
         "import sys, smg_core.apis.rows, smg_core.gateway.gateway\n"
@@ -190,6 +191,7 @@ async def test_a_gateway_that_leaves_finishes_the_response_under_way_and_makes_n
     assert socket.close_code == idle.close_code == 1012
 
 
+@pytest.mark.full
 async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_the_end() -> None:
     config = attrs.evolve(
         configured(waiting_bytes=16 * 1024),
@@ -252,6 +254,7 @@ async def test_a_long_event_is_read() -> None:
     assert len(item["content"][0]["text"]) == 100_000
 
 
+@pytest.mark.full
 async def test_a_conversation_that_is_too_long_loses_its_oldest_turns_for_good() -> None:
     async with over_http(SimulatorConfig(seed=1, context_length=400)) as house, talk(house) as socket:
         await opened(socket)
@@ -327,6 +330,7 @@ async def test_every_response_has_a_line_in_the_access_log_and_an_account() -> N
     assert row.completion_tokens == sum(each["usage"]["output_tokens"] for each in responses)
 
 
+@pytest.mark.full
 async def test_a_session_stays_with_its_worker_and_survives_its_death() -> None:
     async with over_http(SIMULATOR, engines=3) as house, talk(house) as socket:
         await opened(socket)

@@ -183,6 +183,7 @@ async def test_the_model_of_such_a_session_answers_nothing_else(there: House) ->
     assert [each["id"] for each in listed] == ["live"]
 
 
+@pytest.mark.full
 async def test_a_response_is_cancelled_where_it_is_made() -> None:
     async with over_http(SLOW) as there, passing_to(there.url) as house, talk(house, LIVE) as socket:
         await until(socket, "conversation.created")
@@ -337,6 +338,7 @@ async def test_an_error_about_a_response_without_an_id_of_the_client_names_none(
 # -------------------------------------------------------------------------------------------------------- what is not passed
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("frame", "code"),
     [
@@ -392,6 +394,7 @@ async def test_a_session_that_the_server_ends_ends_here_too() -> None:
     assert socket.close_code == 1001
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "odd",
     [
@@ -495,6 +498,7 @@ async def test_a_session_ends_after_its_time_once_nothing_is_under_way(there: Ho
     assert socket.close_code == 1001
 
 
+@pytest.mark.full
 async def test_a_gateway_that_leaves_finishes_the_response_under_way_and_makes_no_other() -> None:
     async with over_http(SLOW) as there, passing_to(there.url) as house, talk(house, LIVE) as socket:
         await until(socket, "conversation.created")
@@ -531,6 +535,7 @@ async def test_a_response_that_takes_too_long_is_ended_where_it_is_made() -> Non
 # ------------------------------------------------------------------------------------------------------------ back-pressure
 
 
+@pytest.mark.full
 async def test_a_client_that_does_not_read_holds_the_server_back_and_is_left_in_the_end() -> None:
     told = 0
 
@@ -556,6 +561,7 @@ async def test_a_client_that_does_not_read_holds_the_server_back_and_is_left_in_
     assert 0 < told < 20_000
 
 
+@pytest.mark.full
 async def test_a_server_that_does_not_read_holds_its_client_back() -> None:
     go_on, sent = asyncio.Event(), 0
 

@@ -70,6 +70,7 @@ async def test_a_secret_opens_sessions_with_its_settings_for_its_tenant() -> Non
     assert house.observer.of(RequestFinished)[-1].tenant == "acme"
 
 
+@pytest.mark.full
 async def test_a_browser_brings_it_as_a_subprotocol() -> None:
     async with keyed() as house:
         value = (await made(house))["value"]

@@ -76,6 +76,7 @@ def prompt(house: House) -> str:
     return house.engine.engine.vocabulary.decode(list(seen.input_ids), skip_special_tokens=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("piece", [4800, 1 << 20])
 async def test_what_is_said_is_written_down_and_answered(qwen: str, piece: int) -> None:
     async with with_writer(qwen, "Weather in Paris?") as house, talk(house) as socket:
@@ -103,6 +104,7 @@ async def test_what_is_said_is_written_down_and_answered(qwen: str, piece: int) 
     assert [each.api for each in house.observer.of(RequestFinished)] == ["transcriptions", "realtime"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS)
 async def test_a_telephone_is_heard_as_any_other_microphone(qwen: str, law: Law) -> None:
     async with with_writer(qwen, "Weather in Paris?") as house, talk(house) as socket:
@@ -116,6 +118,7 @@ async def test_a_telephone_is_heard_as_any_other_microphone(qwen: str, law: Law)
     assert words["transcript"] == "Weather in Paris?"
 
 
+@pytest.mark.full
 async def test_turns_may_be_found_by_sileros_model(qwen: str) -> None:
     settings = {"turn_detector": "silero"}
     async with with_writer(qwen, "Weather in Paris?", **settings) as house, talk(house) as socket:
@@ -138,6 +141,7 @@ async def test_a_detector_that_is_not_installed_is_refused_by_name(monkeypatch: 
     assert (refused.value.response.status_code, b"silero" in refused.value.response.body) == (501, True)
 
 
+@pytest.mark.full
 async def test_a_turn_may_be_committed_by_the_client(qwen: str) -> None:
     async with with_writer(qwen, "Hello there.", "Again.") as house, talk(house) as socket:
         await opened(socket)
@@ -168,6 +172,7 @@ async def test_a_model_that_takes_sound_hears_it(qwen: str) -> None:
     assert not [event for event in events if "transcription" in event["type"]]
 
 
+@pytest.mark.full
 async def test_an_item_may_be_sound_where_the_model_takes_it(qwen: str) -> None:
     item: Any = {"type": "message", "role": "user"}
     part = {"type": "input_audio", "audio": base64.b64encode(speech(0.5)).decode()}
@@ -192,6 +197,7 @@ async def test_an_item_may_be_sound_where_the_model_takes_it(qwen: str) -> None:
     assert refused["error"]["code"] == "unsupported_content"
 
 
+@pytest.mark.full
 async def test_who_begins_to_speak_ends_the_response_under_way(qwen: str) -> None:
     async with with_writer(qwen, "Stop.", engine=SLOW) as house, talk(house) as socket:
         await opened(socket)
@@ -210,6 +216,7 @@ async def test_who_begins_to_speak_ends_the_response_under_way(qwen: str) -> Non
     assert "Stop." in prompt(house)
 
 
+@pytest.mark.full
 async def test_turns_may_be_found_without_answering_or_interrupting(qwen: str) -> None:
     quiet = {**VAD, "create_response": False, "interrupt_response": False}
     async with with_writer(qwen, "Yes.", engine=SLOW) as house, talk(house) as socket:
@@ -227,6 +234,7 @@ async def test_turns_may_be_found_without_answering_or_interrupting(qwen: str) -
     assert after["type"] == "session.updated"
 
 
+@pytest.mark.full
 async def test_a_transcription_that_fails_is_told_and_the_session_lives(qwen: str) -> None:
     async with with_writer(qwen, faults=[Fault("error", message="x")] * 3) as house, talk(house) as socket:
         await opened(socket)
@@ -241,6 +249,7 @@ async def test_a_transcription_that_fails_is_told_and_the_session_lives(qwen: st
     assert after[-1]["response"]["status"] == "incomplete"
 
 
+@pytest.mark.full
 async def test_a_session_that_transcribes_writes_down_and_answers_nothing(qwen: str) -> None:
     async with with_writer(qwen, "One.", "Two.") as house, talk(house, "/v1/realtime?intent=transcription") as socket:
         await receive(socket)

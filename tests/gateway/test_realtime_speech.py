@@ -60,6 +60,7 @@ async def test_an_answer_is_spoken_sentence_by_sentence_and_told_as_its_transcri
     assert sorted({each.api for each in house.observer.of(RequestFinished)}) == ["realtime", "speech"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", LAWS)
 async def test_a_telephone_is_spoken_to_in_its_own_format_and_a_response_may_have_another(law: Law) -> None:
     async with spoken(SAID) as (house, _), talk(house) as socket:
@@ -97,6 +98,7 @@ async def test_a_response_may_be_text_where_the_session_is_spoken() -> None:
     assert server.asked == []
 
 
+@pytest.mark.full
 async def test_who_interrupts_ends_the_sound_and_cuts_what_was_not_heard() -> None:
     async with spoken(SAID, "Yes.") as (house, server), talk(house) as socket:
         await opened(socket)
@@ -151,6 +153,7 @@ async def test_speech_that_fails_is_told_and_the_rest_is_text() -> None:
     assert heard(after) == sound_of("Yes, that works again.")
 
 
+@pytest.mark.full
 async def test_a_voice_stays_once_it_was_heard() -> None:
     async with spoken("Yes.") as (house, _), talk(house) as socket:
         await opened(socket)

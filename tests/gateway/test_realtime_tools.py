@@ -53,6 +53,7 @@ async def answer(socket: Any, question: str, *, approve: bool) -> None:
     await until(socket, "conversation.item.done")
 
 
+@pytest.mark.full
 async def test_a_tool_is_listed_once_and_called_within_the_response(house: House, tools: ToolServer) -> None:
     house.engine.say(ADD, DONE, DONE)
     async with talk(house) as socket:
@@ -95,6 +96,7 @@ async def test_a_call_that_fails_is_told_and_the_model_goes_on(house: House) -> 
     assert "BROKEN-so" in call["error"]["message"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("approve", [True, False])
 async def test_a_call_that_needs_approval_waits_for_the_users_answer(
     house: House, tools: ToolServer, approve: bool
@@ -118,6 +120,7 @@ async def test_a_call_that_needs_approval_waits_for_the_users_answer(
     assert ("SUM-5" in prompt(house)) is approve
 
 
+@pytest.mark.full
 async def test_an_approval_in_the_midst_of_a_response_is_acted_on_by_the_next_one_and_once(
     house: House, tools: ToolServer
 ) -> None:

@@ -63,6 +63,7 @@ async def test_equal_documents_stay_in_their_order(house: House) -> None:
     assert answer["results"][0]["relevance_score"] == pytest.approx(1.0)
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -102,6 +103,7 @@ async def test_query_and_documents_get_the_words_for_their_task() -> None:
     assert found == {at: pytest.approx(cosine("q: Sheep", f"d: {each}"), abs=1e-6) for at, each in enumerate(DOCUMENTS)}
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("left", "right", "pairs"),
     [
@@ -122,6 +124,7 @@ async def test_scores_come_in_the_order_of_the_pairs(
         assert answer["usage"]["prompt_tokens"] > 0
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

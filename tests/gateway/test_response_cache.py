@@ -108,6 +108,7 @@ REPLAYED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("path", REPLAYED)
 async def test_one_answer_serves_streams_and_whole_answers_of_each_api(path: str) -> None:
     asks = REPLAYED[path]
@@ -149,6 +150,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("other", OTHERS)
 async def test_a_request_that_differs_is_answered_by_itself(other: str) -> None:
     async with in_process(QUICK, config=KEPT) as house:
@@ -232,6 +234,7 @@ async def test_an_answer_that_was_there_explains_nothing() -> None:
 # ------------------------------------------------------------------------------------------------------ under way
 
 
+@pytest.mark.full
 async def test_equal_requests_under_way_share_one_generation_each_in_its_own_form() -> None:
     async with over_http(SLOW, config=KEPT) as house:
         asks = [house.http.post(CHAT, json=same(stream=stream)) for stream in (True, False, True, False)]
@@ -250,6 +253,7 @@ def _content(answer: httpx.Response) -> str:
     return text
 
 
+@pytest.mark.full
 async def test_the_first_client_leaves_and_those_that_follow_are_answered() -> None:
     async with over_http(SLOW, config=KEPT) as house:
         first = asyncio.create_task(house.http.post(CHAT, json=same(stream=True)))
@@ -265,6 +269,7 @@ async def test_the_first_client_leaves_and_those_that_follow_are_answered() -> N
         assert [each.outcome for each in house.observer.of(RequestFinished)] == ["client_gone", "ok", "ok"]
 
 
+@pytest.mark.full
 async def test_when_all_have_left_the_engine_is_told() -> None:
     async with over_http(ENDLESS, config=KEPT) as house:
         tasks = [asyncio.create_task(house.http.post(CHAT, json=same(stream=stream))) for stream in (True, False)]
@@ -277,6 +282,7 @@ async def test_when_all_have_left_the_engine_is_told() -> None:
         assert house.engine.counters["finished"] == 0
 
 
+@pytest.mark.full
 async def test_a_client_that_reads_nothing_does_not_keep_the_others_waiting() -> None:
     wordy = SimulatorConfig(seed=1, reply_tokens=3000)
     async with over_http(wordy, config=KEPT) as house:
@@ -375,6 +381,7 @@ async def test_a_changed_revision_forgets_what_is_kept_and_no_time_switches_it_o
         assert "x-smg-cache" not in (await house.http.post(CHAT, json=same())).headers
 
 
+@pytest.mark.full
 async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_kept() -> None:
     def as_tenant(name: str) -> dict[str, str]:
         return {"authorization": f"Bearer key-of-{name}-0123456789"}
@@ -444,6 +451,7 @@ async def test_gateways_with_one_store_share_answers_and_go_on_without_it(valkey
         assert (third.status_code, third.headers["x-smg-cache"]) == (200, "miss")
 
 
+@pytest.mark.full
 def test_a_gateway_without_it_loads_nothing_of_it() -> None:
     program = """
 import sys

@@ -108,6 +108,7 @@ async def test_every_stream_over_http_keeps_the_grammar(house: House) -> None:
             check_stream([event.to_dict() async for event in stream])
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "status", "param", "code"),
     [
@@ -128,6 +129,7 @@ async def test_a_refusal_names_the_field_in_the_apis_envelope(
     assert error.request_id
 
 
+@pytest.mark.full
 async def test_a_prompt_over_the_context_loses_its_oldest_turns_where_the_client_wants_that(house: House) -> None:
     turns: Any = []
     for number in range(300):

@@ -211,6 +211,7 @@ async def test_a_tenant_of_which_nothing_is_kept_can_go_on_over_its_connection()
 # --------------------------------------------------------------------------------------------------------------- lanes
 
 
+@pytest.mark.full
 async def test_lanes_do_not_wait_for_one_another_and_each_has_its_name() -> None:
     async with over_http(SLOW) as house, talk(house) as socket:
         for lane in "abc":
@@ -244,6 +245,7 @@ async def test_lanes_are_bounded() -> None:
     assert (refused["status"], refused["error"]["code"], refused["stream_id"]) == (429, "rate_limit_exceeded", "b")
 
 
+@pytest.mark.full
 async def test_many_turns_on_a_lane_follow_one_another_at_once() -> None:
     async with over_http(SIMULATOR) as house, talk(house) as socket:
         previous = None
@@ -277,6 +279,7 @@ WRONG: dict[str, tuple[str | bytes, int, str | None]] = {
 }
 
 
+@pytest.mark.full
 async def test_what_is_wrong_is_an_error_in_a_frame_and_the_connection_goes_on(serving: Serving) -> None:
     async with serving(SIMULATOR) as house, talk(house) as socket:
         for name, (frame, status, param) in WRONG.items():
@@ -295,6 +298,7 @@ async def test_a_steer_is_given_back() -> None:
     assert told["steer"] == steer
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("size", [3000, 100_000])
 async def test_a_frame_over_the_limit_ends_the_connection(serving: Serving, size: int) -> None:
     async with serving(SIMULATOR, config=config_of(socket_frame_bytes=2048)) as house, talk(house) as socket:
@@ -387,6 +391,7 @@ BAD_HANDSHAKES: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("bad", BAD_HANDSHAKES)
 async def test_a_handshake_that_is_none_is_refused_as_any_request_and_told(bad: str) -> None:
     """Each request of each route is one line of the log, however it ended."""
@@ -407,6 +412,7 @@ async def test_a_handshake_that_is_none_is_refused_as_any_request_and_told(bad: 
     assert json.loads(answer.partition("\r\n\r\n")[2])["error"]["message"]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     "target", ["/v1/responses", "/v1/responses?a=b", "http://a/v1/responses", "HTTP://a/v1/responses?a=b"]
 )
@@ -454,6 +460,7 @@ async def test_a_client_that_leaves_cancels_all_its_lanes(serving: Serving) -> N
     assert outcomes == ["client_gone"] * 2
 
 
+@pytest.mark.full
 async def test_a_connections_lifetime_ends_when_nothing_is_under_way() -> None:
     async with over_http(SLOW, config=config_of(socket_s=0.05)) as house, talk(house) as socket:
         await send(socket, input="x", store=False, max_output_tokens=10)
@@ -550,6 +557,7 @@ def socket_of(house: House) -> sockets.socket:
     return made
 
 
+@pytest.mark.full
 async def test_a_gateway_that_leaves_finishes_what_is_under_way_and_takes_nothing_new() -> None:
     async with over_http(SLOW) as house, talk(house) as socket, talk(house) as idle:
         await send(socket, input="x", store=False, max_output_tokens=50)
@@ -630,6 +638,7 @@ WRONG_FRAMES: dict[str, tuple[str | bytes, int, str]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("frame", WRONG_FRAMES)
 async def test_a_frame_that_is_refused_is_a_line_with_its_error_and_its_id(frame: str) -> None:
     sent, status, outcome = WRONG_FRAMES[frame]

@@ -79,6 +79,7 @@ async def test_one_invalid_worker_changes_nothing() -> None:
     assert found == []
 
 
+@pytest.mark.full
 async def test_a_worker_that_comes_back_while_it_leaves_is_kept() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         wanted = [spec(engines[0], "a")]
@@ -99,6 +100,7 @@ async def test_a_worker_that_comes_back_while_it_leaves_is_kept() -> None:
     assert (done.status_code, again.status_code) == (200, 200)
 
 
+@pytest.mark.full
 async def test_a_worker_that_retires_finishes_its_requests_and_is_gone_then() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         worker = await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
@@ -130,6 +132,7 @@ async def test_a_drain_that_is_waited_for_says_how_many_requests_are_left() -> N
     assert refused.status_code == 503
 
 
+@pytest.mark.full
 async def test_a_worker_moves_to_another_engine_while_its_stream_is_finished_by_the_first() -> None:
     async with fleet(SLOW, SimulatorConfig()) as (gateway, http, engines):
         worker = await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")
@@ -233,6 +236,7 @@ async def test_changes_that_are_asked_for_at_once_are_all_made() -> None:
     assert left is None
 
 
+@pytest.mark.full
 async def test_a_drain_of_an_operator_stays_when_the_source_takes_its_worker_back() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         wanted = [spec(engines[0], "a")]

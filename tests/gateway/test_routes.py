@@ -74,6 +74,7 @@ async def test_what_is_not_there_is_refused_in_the_envelope_of_the_api_whose_pat
     assert (answer.status_code == 405) == ("allow" in answer.headers)
 
 
+@pytest.mark.full
 async def test_every_route_answers_with_a_slash_behind_its_path_as_without(house: House) -> None:
     routes = App(house.gateway).routes
     for route in routes:

@@ -111,6 +111,7 @@ def events_of(sent: bytes) -> list[Any]:
     return [msgspec.json.decode(line) for line in lines if line != b"[DONE]"]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", APIS)
 async def test_a_number_over_three_pieces_is_found_on_every_api_streamed_and_whole(tmp_path: Path, api: str) -> None:
     path, asked, streamed, of_whole, of_event = APIS[api]
@@ -231,6 +232,7 @@ async def test_a_refusal_of_the_first_piece_is_an_error_of_http(tmp_path: Path, 
     assert answer.json()["error"]["message"] == "Not this."
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("failure", "status"), [("closed", 500), ("open", 200)])
 async def test_a_failure_counts_as_its_entry_says(tmp_path: Path, failure: str, status: int, stream: bool) -> None:
@@ -294,6 +296,7 @@ class Capitals(PythonPlugin):
         return ChangeText(left)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("after", [(2, 5, 3), (0, 0, 1)])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_engines_that_are_lost_are_not_seen_by_plugins(

@@ -71,6 +71,7 @@ async def test_a_seal_that_was_changed_is_left_out_and_told() -> None:
     assert (told["action"], told["reason"]) == ("removed", "prefix_mismatch")
 
 
+@pytest.mark.full
 async def test_both_are_refused_by_name_where_the_operator_wants_that() -> None:
     items = await turn(OLD)
     with pytest.raises(openai.BadRequestError) as raised:

@@ -82,6 +82,7 @@ async def raw(house: House, sent: bytes) -> bytes:
     return answer
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", [over_http, under_uvicorn])
 async def test_a_key_in_the_query_is_told_to_nobody(
     way: Way, lines: list[str], monkeypatch: pytest.MonkeyPatch
@@ -160,6 +161,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("method", "target"), [(method, each) for method in TARGETS for each in TARGETS[method]])
 async def test_a_user_or_a_query_of_any_target_is_in_no_line(method: str, target: str, lines: list[str]) -> None:
     async with over_http(QUICK) as house:

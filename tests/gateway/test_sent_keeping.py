@@ -36,6 +36,7 @@ async def one_life(path: Path, *texts: str, **fields: object) -> list[RoutingDec
         return [await asked(house, text) for text in texts]
 
 
+@pytest.mark.full
 async def test_what_was_sent_is_known_after_a_restart_and_the_file_is_private_and_has_no_text(tmp_path: Path) -> None:
     path = tmp_path / "sent"
     texts = [f"{number} {LONG}" for number in range(5)]
@@ -59,6 +60,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_broken_file_is_left_out_with_a_warning_and_written_anew(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -76,6 +76,7 @@ def pixels(house: House, at: int = -1, batch: int = 0) -> SeenTensor:
     return found
 
 
+@pytest.mark.full
 async def test_large_tensors_go_through_shared_memory_and_the_rest_inline(qwen: str, memory: Path) -> None:
     async with sharing_gateway(qwen) as house:
         answer = await asked(house, SHAPES, image_part(LARGE), video_part(clip(224, 224, 8)))

@@ -66,6 +66,7 @@ async def test_a_gateway_without_the_model_leaves_a_batch_to_one_that_comes_late
     assert done.request_counts.completed == 1
 
 
+@pytest.mark.full
 async def test_a_model_that_no_gateway_serves_is_an_error_of_its_requests(tmp_path: Any) -> None:
     async with sharing(tmp_path, "red") as (_, one), sharing(tmp_path, "blue"):
         done = await over(one, (await batch_of(one, line("a", model="red") + line("b", model="none"))).id)
@@ -74,6 +75,7 @@ async def test_a_model_that_no_gateway_serves_is_an_error_of_its_requests(tmp_pa
     assert (wrong["custom_id"], wrong["response"]["status_code"]) == ("b", 404)
 
 
+@pytest.mark.full
 async def test_an_answer_in_the_background_is_made_by_the_gateway_that_serves_its_model(tmp_path: Any) -> None:
     async with sharing(tmp_path, "red", "word " * 3000, timing=Timing(decode_rate=1)) as (_, one):
         left = await one.responses.create(model="red", input="Hello", background=True)

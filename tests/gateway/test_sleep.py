@@ -59,6 +59,7 @@ def slowed(ops: Fleet, name: str) -> tuple[list[str], asyncio.Event]:
     return begun, go_on
 
 
+@pytest.mark.full
 async def test_engines_sleep_and_wake_as_they_can_and_the_others_are_named_and_go_on() -> None:
     async with http_fleet() as ops:
         told = await ops.post("sleep")
@@ -126,6 +127,7 @@ async def test_an_engine_that_refuses_to_wake_is_an_error_and_the_next_request_t
         assert "does not wake" in failed.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_a_gateway_whose_engines_all_sleep_is_ready_to_wake_them() -> None:
     async with http_fleet() as ops:
         await only(ops, *ABLE)

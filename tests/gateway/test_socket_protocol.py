@@ -98,6 +98,7 @@ LONG_HANDSHAKES = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", LONG_HANDSHAKES)
 async def test_a_handshake_within_the_bounds_of_a_head_is_accepted_and_seen_as_it_was_sent(name: str) -> None:
     query, lines = LONG_HANDSHAKES[name]
@@ -196,6 +197,7 @@ async def test_what_breaks_the_protocol_ends_its_connection_with_the_code_for_it
     assert bodies(house).size == 0
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", PROPER)
 async def test_a_client_that_closes_is_answered_in_kind(house: House, name: str) -> None:
@@ -267,6 +269,7 @@ def waited(client: Raw, seconds: float) -> None:
     client.server.check(client.server._begun[0] + seconds)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", BEGUN)
 async def test_a_message_that_has_begun_comes_in_time(house: House, name: str) -> None:
@@ -465,6 +468,7 @@ async def test_a_response_can_be_asked_for_in_fragments_of_a_byte() -> None:
             pass
 
 
+@pytest.mark.full
 async def test_a_long_message_is_neither_decoded_nor_encoded_on_the_event_loop() -> None:
     """It reaches the handler as the bytes that came."""
     seen: list[type] = []

@@ -95,6 +95,7 @@ async def test_recordings_of_other_rates_and_bare_samples_are_taken(qwen: str) -
         assert [length for _, length in seen(house, at).placeholders] == [tokens(1.0)]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("data", "said", "named"),
@@ -118,6 +119,7 @@ async def test_what_is_not_decoded_is_refused_by_its_format(qwen: str, data: byt
     assert named in error["message"]
 
 
+@pytest.mark.full
 async def test_a_recording_too_long_is_refused_and_one_beyond_the_models_window_is_cut(qwen: str) -> None:
     slow = sound(601.0, 1000)
     async with seeing(qwen) as house:
@@ -153,6 +155,7 @@ async def test_an_engine_takes_a_recording_for_cached_only_when_it_is_the_same(q
     assert cached[0] == cached[1] == 0 < cached[2]
 
 
+@pytest.mark.full
 async def test_a_model_of_pictures_and_recordings_takes_either_by_vllms_names(phi: str) -> None:
     async with seeing(phi) as house:
         await asked(house, SHAPES, audio_part(sound(1.0)))

@@ -86,6 +86,7 @@ async def test_what_cannot_be_spoken_is_refused_by_its_field(shared: House, fiel
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
 
 
+@pytest.mark.full
 async def test_a_model_whose_engine_makes_no_speech_says_so() -> None:
     async with in_process() as house, sdk(house) as client:
         with pytest.raises(openai.BadRequestError) as refused:

@@ -231,6 +231,7 @@ STOPPED = {
 }
 
 
+@pytest.mark.full
 @doors
 async def test_a_text_that_a_stop_string_ends_is_said_to_be(door: str) -> None:
     for (api, stream), found in (await said(door, Reply(f"one two {STOP} three"))).items():
@@ -242,6 +243,7 @@ SHOWN = frozenset({("chat", False), ("chat", True), ("responses", False), ("resp
 """Where a call that was cut is shown, as one that is incomplete. In a stream it has begun; a whole message leaves it out."""
 
 
+@pytest.mark.sampled(keep=2)
 @doors
 @pytest.mark.parametrize(("reply", "parser"), [(CUT, "hermes"), (Reply(f"Look. {XML}"), "qwen3_coder")])
 async def test_a_call_that_a_stop_string_cuts_is_no_call_to_be_run(door: str, reply: Reply, parser: str) -> None:
@@ -256,6 +258,7 @@ async def test_a_stop_string_behind_a_call_ends_the_answer_and_leaves_the_call()
         assert (found.end, found.calls, found.cut) == (STOPPED[api], (NAME,), ()), (api, stream)
 
 
+@pytest.mark.full
 async def test_the_familys_own_end_of_a_call_ends_a_call_as_it_does_without_a_stop_string() -> None:
     ended, plain = await said("ids", Reply(HERMES), stop="</tool_call>"), await said("ids", Reply(HERMES))
     for where, found in ended.items():
@@ -268,6 +271,7 @@ QUOTING = XML.replace(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("reply", "stop"), [(QUOTING, "</tool_call>"), (QUOTING, "</function>"), (XML, "</function>")])
 async def test_the_familys_end_of_a_call_in_an_open_call_cuts_it_as_any_stop_string_does(reply: str, stop: str) -> None:
     for where, found in (await said("ids", Reply(reply), parser="qwen3_coder", stop=stop)).items():

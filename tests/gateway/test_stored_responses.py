@@ -179,6 +179,7 @@ async def test_the_tokens_of_a_request_are_those_of_its_answer(client: openai.As
         assert answer.usage.input_tokens == count.input_tokens > 0
 
 
+@pytest.mark.full
 async def test_a_conversation_is_compacted_and_goes_on_from_that(client: openai.AsyncOpenAI) -> None:
     turns: Any = [{"role": "user", "content": "I am Ada. " * 50}, {"type": "compaction_trigger"}]
     compacted = await client.responses.create(model="sim", input=turns, store=False)
@@ -208,6 +209,7 @@ async def test_a_conversation_is_made_changed_and_deleted(client: openai.AsyncOp
         await client.conversations.retrieve(made.id)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     "item",
     [
@@ -376,6 +378,7 @@ async def test_a_client_that_leaves_before_any_output_finds_the_response_that_it
     assert [item.role for item in said] == ["user"]  # type: ignore[union-attr]
 
 
+@pytest.mark.full
 async def test_a_conversation_outlives_the_gateway(tmp_path: Path) -> None:
     config = Config(history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db"))
     async with in_process(SIMULATOR, config=config) as house, client_of(house) as client:
@@ -514,6 +517,7 @@ async def test_an_item_that_stands_in_the_conversation_already_is_not_put_into_i
     assert (await client.responses.retrieve(answer.id)).id == answer.id
 
 
+@pytest.mark.full
 async def test_a_conversation_that_is_deleted_meanwhile_leaves_the_response_kept() -> None:
     slow = attrs.evolve(SIMULATOR, timing=attrs.evolve(SIMULATOR.timing, decode_rate=100.0))
     async with in_process(slow) as house, client_of(house) as client:
@@ -527,6 +531,7 @@ async def test_a_conversation_that_is_deleted_meanwhile_leaves_the_response_kept
         assert (await client.responses.retrieve(answer.id)).to_dict() == answer.to_dict()
 
 
+@pytest.mark.full
 async def test_no_long_text_is_read_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every route that reads what is kept, over objects that take longer than a millisecond to read."""
     here, read = threading.get_ident(), msgspec.json.decode
@@ -612,6 +617,7 @@ async def test_the_reasoning_of_a_response_is_told_sealed_where_a_client_asks_fo
         assert [text.strip() for text in texts] == ["Hello", "I think so."]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("api", ["responses", "interactions"])
 async def test_all_that_an_answer_continues_is_kept_for_as_long_as_the_answer(

@@ -196,6 +196,7 @@ def has_id(pattern: str) -> bool:
     return "{id}" in pattern
 
 
+@pytest.mark.full
 async def test_an_id_of_another_tenant_is_answered_as_one_that_nobody_has(world: World) -> None:
     theirs, own = world.ids[OWNER], world.ids[STRANGER]
     before = {path: Found.of(await world.ask(OWNER, "GET", path)) for path in pages(world)}

@@ -70,6 +70,7 @@ def asked(house: House) -> list[int]:
 # ------------------------------------------------------------------------------------------------ before the first byte
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_an_engine_without_a_first_token_in_the_requests_own_time_loses_it_to_another(
@@ -92,6 +93,7 @@ async def test_an_engine_without_a_first_token_in_the_requests_own_time_loses_it
     assert asked(house) == [1, 1]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("streaming", [True, False])
 async def test_a_request_whose_time_is_up_before_its_first_byte_is_one_error_504_and_is_not_tried_elsewhere(
@@ -118,6 +120,7 @@ async def test_a_request_whose_time_is_up_before_its_first_byte_is_one_error_504
 # ------------------------------------------------------------------------------------------------- after the first byte
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("header", ["x-smg-token-timeout", "x-smg-request-timeout"])
 async def test_a_stream_that_has_begun_ends_with_one_error_in_band(door: str, header: str) -> None:
@@ -141,6 +144,7 @@ async def test_a_stream_that_has_begun_ends_with_one_error_in_band(door: str, he
     assert asked(house) == [1, 0]
 
 
+@pytest.mark.full
 async def test_a_stream_may_take_as_long_as_it_brings_tokens_and_a_whole_answer_ten_minutes() -> None:
     timer = Timer()
     paced = SimulatorConfig(rules=(Rule((), Reply(WORDS * 3)),), timing=Timing(decode_rate=50))

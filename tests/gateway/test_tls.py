@@ -199,6 +199,7 @@ async def test_plain_http_on_a_port_of_tls_is_told_in_words(tls: TlsConfig, auth
     assert b"https" in said
 
 
+@pytest.mark.full
 async def test_a_handshake_that_never_ends_is_ended(tls: TlsConfig, authority: Authority) -> None:
     impatient = TlsConfig(cert=tls.cert, key=tls.key, handshake_s=0.2)
     async with behind_tls(impatient, authority) as house:

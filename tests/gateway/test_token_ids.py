@@ -52,6 +52,7 @@ async def asked(
     return prompts[0], ids
 
 
+@pytest.mark.sampled(keep=3)
 @cases
 @pytest.mark.parametrize("dialect", ["vllm", "mlx"])
 async def test_the_ids_of_a_chat_are_those_that_the_engine_made_streamed_and_whole(case: str, dialect: Any) -> None:
@@ -79,6 +80,7 @@ async def test_the_ids_of_a_chat_are_those_that_the_engine_made_streamed_and_who
         assert told[0][-1] in vocabulary.eos_ids
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     "fields", [{}, {"stop": ["never", "answer END"]}, {"logprobs": True}], ids=["text", "stops", "logprobs"]
 )

@@ -283,6 +283,7 @@ async def test_the_timeline_of_turns_and_tools_is_explained(house: House) -> Non
     assert [each["ended_ms"] for each in told] == sorted(each["ended_ms"] for each in told)
 
 
+@pytest.mark.full
 async def test_a_real_server_over_stdio_answers_an_agent(tmp_path: Path) -> None:
     file = tmp_path / "mcp.yaml"
     command = Path(sys.executable).with_name("mcp-server-time")
@@ -534,6 +535,7 @@ async def test_every_call_needs_approval_unless_the_client_says_otherwise(
     assert response.output[-1].type == "mcp_approval_request"
 
 
+@pytest.mark.full
 async def test_an_approval_is_given_after_a_restart(tools: ToolServer, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/history.db"
     async with (
@@ -574,6 +576,7 @@ async def test_a_response_in_the_background_runs_its_tools(
     assert response.output[1].output == "SUM-5"
 
 
+@pytest.mark.full
 async def test_the_responses_socket_runs_tools(house: House, client: openai.AsyncOpenAI) -> None:
     says(house, ADD, DONE)
     async with client.responses.connect() as socket:

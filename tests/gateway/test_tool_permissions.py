@@ -190,6 +190,7 @@ async def test_a_virtual_key_names_its_tools(guarded: House) -> None:
 # ---------------------------------------------------------------------------------------------------------- the operator
 
 
+@pytest.mark.sampled(keep=2)
 @every_api
 async def test_every_decision_of_the_policy_is_one_line_of_the_audit(
     api: str, tools: ToolServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -203,6 +204,7 @@ async def test_every_decision_of_the_policy_is_one_line_of_the_audit(
     assert sorted(decided(caplog)) == sorted(["notes.add allowed", f"notes.write {asked}", "notes.fail denied"])
 
 
+@pytest.mark.sampled(keep=2)
 @every_api
 async def test_the_operators_policy_is_never_looser_for_what_the_client_says(
     tools: ToolServer, tmp_path: Path, api: str
@@ -220,6 +222,7 @@ async def test_the_operators_policy_is_never_looser_for_what_the_client_says(
     assert f"write policy-{api}" not in tools.ran
 
 
+@pytest.mark.sampled(keep=2)
 @every_api
 async def test_servers_by_url_are_used_within_the_rules_of_the_file_and_by_the_grants_of_the_key(
     tools: ToolServer, tmp_path: Path, api: str
@@ -269,6 +272,7 @@ async def refusing(status: int) -> AsyncIterator[str]:
         await running
 
 
+@pytest.mark.full
 async def test_a_servers_refusal_reaches_the_caller_with_its_status(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         urls = {status: await stack.enter_async_context(refusing(status)) for status in (401, 403)}
@@ -290,6 +294,7 @@ async def bounded(tools: ToolServer, tmp_path_factory: pytest.TempPathFactory) -
         yield house
 
 
+@pytest.mark.sampled(keep=4)
 @every_api
 async def test_a_bound_on_turns_ends_the_answer_with_the_words_of_the_api(bounded: House, api: str) -> None:
     says(bounded, ADD, ADD)
@@ -320,6 +325,7 @@ async def test_a_clients_function_keeps_its_name_beside_a_tool_that_would_have_t
     assert answer["output"][-1]["output"] == "SUM-7"
 
 
+@pytest.mark.full
 async def test_of_two_gateways_with_one_history_one_alone_runs_an_approved_call(
     tools: ToolServer, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ async def test_only_allowed_tools_are_found(house: House) -> None:
     assert "notes__fail" not in second
 
 
+@pytest.mark.full
 async def test_few_tools_are_offered_themselves(tools: ToolServer, tmp_path: Path) -> None:
     for most in (6, None):
         async with searching_house(tmp_path, tools, most) as house:

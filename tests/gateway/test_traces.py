@@ -156,6 +156,7 @@ async def test_content_is_in_the_span_of_the_request_where_it_is_switched_on(col
 # ------------------------------------------------------------------------------------------------------- what is recorded
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("flag", "ratio", "recorded"), [("00", 1.0, False), ("01", 0.0, True), (None, 0.0, False), (None, 1.0, True)]
 )
@@ -254,6 +255,7 @@ async def test_a_client_that_leaves_ends_its_spans_without_an_error(collector: C
 # ------------------------------------------------------------------------------------------- everything that takes long
 
 
+@pytest.mark.full
 async def test_a_tool_loop_has_a_span_for_each_turn_with_its_tools(collector: Collector, tmp_path: Path) -> None:
     async with (
         tool_server() as tools,
@@ -334,6 +336,7 @@ async def test_a_worker_that_is_another_gateway_is_in_the_same_trace(collector: 
     assert {each["service.name"] for each in collector.resources} == {"near", "far"}
 
 
+@pytest.mark.full
 async def test_every_stage_attribute_and_event_of_the_table_appears_and_no_other(
     collector: Collector, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ async def test_a_translation_asks_for_english(qwen: str) -> None:
     assert house.engine.requests[-1].sampling.temperature == pytest.approx(0.5)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -275,6 +275,7 @@ def goes_on(request: GenerationRequest) -> Flow[Turn]:
     return turn
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("count", [1, 4, 8])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_stream_moves_when_its_worker_dies_and_the_client_sees_one_text(count: int, stream: bool) -> None:

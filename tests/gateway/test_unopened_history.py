@@ -173,6 +173,7 @@ async def leave_work(house: House) -> str:
         return str((await batch_of(client, line("a"))).id)
 
 
+@pytest.mark.full
 async def test_what_another_gateway_queues_in_a_shared_file_is_done_by_one_that_nobody_has_asked(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +188,7 @@ async def test_what_another_gateway_queues_in_a_shared_file_is_done_by_one_that_
         assert idle.gateway.history.is_open
 
 
+@pytest.mark.full
 async def test_a_batch_in_a_shared_file_is_done_by_a_gateway_that_nobody_has_asked(tmp_path: Path) -> None:
     async with sharing(tmp_path / "history.db") as idle, sharing(tmp_path / "history.db") as other:
         id = await leave_work(other)
@@ -195,6 +197,7 @@ async def test_a_batch_in_a_shared_file_is_done_by_a_gateway_that_nobody_has_ask
         assert idle.gateway.history.is_open
 
 
+@pytest.mark.full
 async def test_a_gateway_that_leaves_opens_nothing_for_work_of_others(tmp_path: Path) -> None:
     async with sharing(tmp_path / "history.db") as leaving:
         leaving.gateway.retire()
@@ -208,6 +211,7 @@ async def test_a_gateway_that_leaves_opens_nothing_for_work_of_others(tmp_path: 
         assert not leaving.gateway.history.is_open
 
 
+@pytest.mark.full
 async def test_what_has_expired_is_deleted_without_a_request(tmp_path: Path) -> None:
     file = tmp_path / "history.db"
     async with sharing(file) as before:
@@ -247,6 +251,7 @@ READS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+@pytest.mark.full
 async def test_a_history_that_cannot_be_opened_is_each_request_s_error_until_it_can(tmp_path: Path) -> None:
     file = tmp_path / "history.db"
     async with sharing(file) as house:
@@ -274,6 +279,7 @@ async def test_a_gateway_stops_while_its_history_is_being_opened(tmp_path: Path)
         assert (await asking).status_code in (404, 503)
 
 
+@pytest.mark.full
 async def test_a_gateway_that_is_started_again_keeps_what_it_had(tmp_path: Path) -> None:
     async with sharing(tmp_path / "history.db") as house:
         made = (await house.http.post("/v1/responses", json={"model": "sim", "input": "Hello"})).json()["id"]

@@ -59,6 +59,7 @@ async def test_without_a_ledger_the_routes_say_so() -> None:
     assert all("ledger.enabled" in each.json()["error"]["message"] for each in answers)
 
 
+@pytest.mark.full
 async def test_the_admin_door_tells_of_all_and_forgets_whom_it_is_told_to() -> None:
     async with opened(ledger=KEPT) as door:
         for user in ("alice", "bob"):
@@ -83,6 +84,7 @@ async def test_the_admin_door_tells_of_all_and_forgets_whom_it_is_told_to() -> N
     assert (all_of_it.status_code, nothing) == (200, [])
 
 
+@pytest.mark.full
 async def test_the_command_writes_tables_plots_csv_and_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     async with opened(ledger=KEPT) as door:
         place = f"{door.http.base_url}"

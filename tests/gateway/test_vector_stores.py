@@ -103,6 +103,7 @@ async def test_a_file_is_added_polled_and_found_by_its_words(house: House) -> No
         assert kept.metadata == {"kind": "notes"}
 
 
+@pytest.mark.full
 async def test_with_a_model_vectors_are_made_of_texts_and_queries_and_results_are_of_both() -> None:
     async with houses(VECTORS, model="sim") as house, sdk(house, "acme") as client:
         store = await store_of(client, LAMP, BREAD)
@@ -223,6 +224,7 @@ async def test_a_store_of_another_tenant_is_unknown_in_every_call(house: House) 
         assert await texts(mine, store, "lamp") == [LAMP.decode()]
 
 
+@pytest.mark.full
 async def test_a_deleted_store_is_gone_with_its_index_and_its_files_stay(tmp_path: Path) -> None:
     async with houses(history=f"sqlite:///{tmp_path}/h.db") as house, sdk(house, "acme") as client:
         store = await store_of(client, LAMP)
@@ -304,6 +306,7 @@ async def test_text_in_chinese_and_with_accents_is_found(house: House) -> None:
         assert await texts(client, store, "\u5854\u706f") == []
 
 
+@pytest.mark.full
 async def test_on_a_full_disk_files_wait_and_are_told_of_and_are_indexed_once_there_is_room(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -404,6 +407,7 @@ async def test_bad_input_is_refused_by_name(house: House, path: str, body: dict[
         assert answer.json()["error"]["param"].startswith(param), answer.text
 
 
+@pytest.mark.full
 async def test_bounds_of_stores_files_and_chunks_are_kept() -> None:
     async with houses(stores=1, files=1, chunks=100) as house, sdk(house, "acme") as client:
         store = (await client.vector_stores.create()).id
@@ -428,6 +432,7 @@ async def _with(client: openai.AsyncOpenAI, store: str, data: bytes) -> str:
     return store
 
 
+@pytest.mark.full
 async def test_where_words_would_lie_open_beside_a_sealed_history_stores_are_refused() -> None:
     config = Config(history=HistoryConfig(keys=("k1=" + base64.b64encode(bytes(32)).decode(),)))
     async with over_http(config=config, identity=by_name) as house, sdk(house, "acme") as client:
@@ -449,6 +454,7 @@ def test_what_cannot_be_with_a_history_elsewhere_is_refused_at_the_start(url: st
         check(Config(vector_stores=VectorStoresConfig(**{field: "m"}), history=HistoryConfig(url=url)), PERMISSIONS)
 
 
+@pytest.mark.full
 async def test_tools_search_several_stores_by_the_seam(house: House) -> None:
     async with sdk(house, "seam") as client:
         stores = [await store_of(client, LAMP), await store_of(client, BREAD)]

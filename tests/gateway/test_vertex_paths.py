@@ -35,6 +35,7 @@ def client(house: House, how: str, version: str | None) -> genai.client.AsyncCli
     return genai.Client(vertexai=True, http_options=options, **CLIENTS[how]).aio
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("how", list(CLIENTS))
 @pytest.mark.parametrize("version", [None, "v1"])
 async def test_an_answer_a_stream_and_a_count_come_at_the_paths_of_vertex_ai(

@@ -162,6 +162,7 @@ async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen:
     assert seen(house).tensors["image_grid_thw"].values == (1, 10, 20)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(("encoder", "nbytes"), [("", 4), ("float32", 4), ("bfloat16", 2), ("float16", 2)])
 async def test_an_engine_is_sent_floats_of_the_type_that_it_would_make_of_them(
     qwen: str, encoder: Literal["", "float32", "bfloat16", "float16"], nbytes: int
@@ -372,6 +373,7 @@ async def test_a_clip_becomes_frames(qwen: str) -> None:
     assert media.flat == {"pixel_values": "patches_per_video"}
 
 
+@pytest.mark.full
 async def test_pictures_and_clips_of_one_message_keep_their_order_between_the_words(
     qwen: str, served: Callable[..., Any]
 ) -> None:
@@ -460,6 +462,7 @@ def bomb(side: int) -> bytes:
     )
 
 
+@pytest.mark.sampled(keep=9)
 @pytest.mark.parametrize(
     ("url", "code"),
     [

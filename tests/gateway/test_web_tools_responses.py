@@ -102,6 +102,7 @@ async def test_domains_place_and_size_of_context_are_those_of_the_request(
     assert "The user is in Bergen, NO." in prompt(house)
 
 
+@pytest.mark.full
 async def test_a_page_is_opened_and_words_are_found_in_it(
     house: House, client: openai.AsyncOpenAI, site: WebSite
 ) -> None:

@@ -314,6 +314,7 @@ def param_of(api: str, error: dict[str, Any]) -> str:
     return str(error.get("param") or (quoted.group(1) if quoted else error["message"].split(":")[0]))
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, RESPONSES, MESSAGES, GEMINI, INTERACTIONS])
 async def test_what_says_the_kind_of_an_object_is_refused_as_every_other_value_of_a_wrong_type(api: str) -> None:
     async with in_process() as house:
@@ -335,6 +336,7 @@ async def test_what_says_the_kind_of_an_object_is_refused_as_every_other_value_o
                     assert param_of(api, error).startswith(written(at)), (at, given, error)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, RESPONSES, MESSAGES, GEMINI, INTERACTIONS])
 async def test_no_error_calls_a_value_by_its_name_in_python(api: str) -> None:
     async with in_process() as house:

@@ -235,6 +235,7 @@ async def _served_once(store: Any, clock: FakeClock) -> None:
     clock.advance(2)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("change", "waits"),
     [

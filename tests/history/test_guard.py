@@ -308,6 +308,7 @@ async def test_a_redis_that_is_full_is_said(valkey, schema, clock) -> None:
         assert await store.response("acme", "resp_1") is await store.response("acme", "resp_2") is None
 
 
+@pytest.mark.full
 async def test_a_gateway_opens_the_history_and_closes_it(tmp_path) -> None:
     store = DefaultStore(gateway_name(Config()), {"XDG_STATE_HOME": str(tmp_path)})
     config = store.filled_in(Config())

@@ -152,6 +152,7 @@ async def test_cancellation_and_deadlines_reach_a_node_server(transport: Transpo
         await transport.unary("/interop.Engine/Cancelled", b"2")
 
 
+@pytest.mark.full
 async def test_a_paused_call_holds_a_node_server_and_loses_nothing(transport: Transport) -> None:
     ear = Ear()
     call = await transport.start(SERVE, order(count=64, size=2**18), ear)

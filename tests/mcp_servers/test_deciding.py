@@ -31,6 +31,7 @@ LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 TEXT = st.text(max_size=90)
 
 
+@pytest.mark.full
 @given(TEXT)
 def test_every_text_becomes_a_legal_name_and_a_legal_one_stays(text: str) -> None:
     name = legal_name(text)
@@ -334,6 +335,7 @@ BLOCK = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.full
 @given(st.lists(BLOCK, max_size=8), st.none() | st.text(), st.integers(1, 40))
 def test_a_result_is_never_larger_than_its_bound(blocks: list[dict[str, Any]], structured: Any, most: int) -> None:
     limits = McpLimits(result_bytes=most, result_parts=4)

@@ -167,6 +167,7 @@ async def forgetting(protocol: str, **limits: Any) -> AsyncIterator[tuple[Forget
         await served.kill()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("protocol", ["streamable", "sse"])
 async def test_a_forgotten_session_is_opened_anew_whatever_the_server_says(protocol: str) -> None:
     async with forgetting(protocol, message_bytes=1_000_000) as (server, tools):
@@ -178,6 +179,7 @@ async def test_a_forgotten_session_is_opened_anew_whatever_the_server_says(proto
             assert server.methods.count("initialize") == 1 + number, words
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("protocol", ["streamable", "sse"])
 async def test_calls_that_find_their_session_forgotten_at_one_time_open_one_new_one(protocol: str) -> None:
     async with forgetting(protocol) as (server, tools):
@@ -267,6 +269,7 @@ def until(started: asyncio.Event) -> Callable[[float], Awaitable[None]]:
     return sleep
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", list(KINDS))
 async def test_a_server_started_anew_under_calls_runs_again_what_may_run_twice_and_nothing_else(kind: str) -> None:
     told: dict[str, Any] = {"json_response": False, "generation": "legacy", **KINDS[kind]}

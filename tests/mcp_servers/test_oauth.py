@@ -334,6 +334,7 @@ async def test_a_token_that_expires_in_a_session_is_refreshed_before_the_server_
     assert made.grants == ["authorization_code", *["refresh_token"] * 2]
 
 
+@pytest.mark.full
 async def test_a_session_uses_what_a_new_login_has_written_and_tries_no_refused_refresh_token_twice(
     tmp_path: Path,
 ) -> None:
@@ -428,6 +429,7 @@ async def test_a_refresh_is_finished_and_kept_although_its_caller_leaves_and_the
     assert made.grants == ["authorization_code", "refresh_token"]
 
 
+@pytest.mark.full
 async def test_a_refresh_token_is_sent_to_the_authorization_server_that_gave_it_and_nowhere_else(
     tmp_path: Path,
 ) -> None:
@@ -586,6 +588,7 @@ async def test_a_client_of_the_settings_is_used_where_none_can_be_registered(
         assert (each.get("client_secret") == "of-mine") is ("client_secret_basic" not in methods)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("client", [{}, {"client_id": "me"}, {"client_id": "me", "client_secret": "of-mine"}])
 async def test_nobody_is_led_to_another_authorization_server_than_the_issuer_of_the_settings(
     tmp_path: Path, client: dict[str, str], caplog: pytest.LogCaptureFixture

@@ -127,6 +127,7 @@ async def using(app: Any, **more: Any) -> AsyncIterator[McpTools]:
         yield tools
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("generation", ["legacy", "modern", "auto"])
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_a_server_is_used_over_streamable_http(generation: str, json_response: bool) -> None:
@@ -167,6 +168,7 @@ async def test_progress_comes_over_http() -> None:
     assert [each.progress for each in seen] == [1, 2, 3]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("generation", ["legacy", "modern"])
 async def test_what_a_server_asks_the_user_is_answered_by_policy(generation: str) -> None:
     asked: list[tuple[str, str, str]] = []
@@ -559,6 +561,7 @@ class Limiting:
         await self._app(scope, read, send)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("status", "may_have_run"), [(429, False), (503, False), (500, True), (413, True)])
 async def test_a_status_that_answers_one_call_fails_that_call_alone_and_is_not_asked_for_again(
     status: int, may_have_run: bool
@@ -760,6 +763,7 @@ async def test_a_walk_over_pages_ends_at_a_cursor_that_was_seen_before(what: str
     assert found == [entry(what, name) for name in ("nNone", "na", "nb")]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("what", list(LISTS))
 async def test_a_list_whose_cursors_never_end_has_each_entry_once(what: str) -> None:
     def page(cursor: str | None, asked: int) -> dict[str, Any]:

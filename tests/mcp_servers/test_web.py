@@ -98,6 +98,7 @@ async def fetched(site: Site, path: str, **settings: Any) -> ToolOutcome:
 # --------------------------------------------------------------------------------------------------------------- fetching
 
 
+@pytest.mark.full
 async def test_a_page_is_read_as_text_that_is_marked_as_foreign(site: Site) -> None:
     site.says("/page", PAGE, content_type="text/html; charset=utf-8")
     outcome = await fetched(site, "/page")
@@ -237,6 +238,7 @@ async def test_a_page_is_read_with_and_without_the_library(alone: bool) -> None:
 EVIL = {"comments": b"<!--" * 100_000, "nested": b"<div>" * 100_000, "marks": b"<" * 500_000, "ends": b"</" * 200_000}
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", EVIL)
 async def test_a_page_that_is_written_to_take_hours_is_given_up(kind: str) -> None:
     with contextlib.suppress(PageRefused):  # a machine may be quick enough for some

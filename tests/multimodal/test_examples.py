@@ -31,6 +31,7 @@ def test_the_vision_example_prints_where_its_picture_lies() -> None:
     assert "flat by {'pixel_values': 'patches_per_image'}" in out
 
 
+@pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom() -> None:
     notebook = json.loads((ROOT / "examples" / "vision_tiles.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -38,6 +39,7 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
     assert "receive embeddings" in out
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "multimodal").glob("*.md")), ids=lambda page: page.stem)
 def test_the_snippets_of_a_page_run_one_after_the_other(page: Path) -> None:
     snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)

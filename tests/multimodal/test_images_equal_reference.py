@@ -113,6 +113,7 @@ def test_every_family_with_code_of_its_own_is_compared_on_every_kind_and_every_s
         assert {picture for family in own for picture in quick(family, families)} == set(QUICK)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_of_the_pil_backend(family: Family) -> None:

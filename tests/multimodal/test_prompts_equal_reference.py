@@ -336,6 +336,7 @@ def as_written_from(item: ItemFeatures, ours: Any) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", OF_TORCH)
 def test_the_tokens_of_a_picture_are_those_a_reference_with_torch_writes(name: str) -> None:
     family = FAMILIES[name]
@@ -518,6 +519,7 @@ def test_step3s_windows_are_written_as_the_reference_writes_them() -> None:
     assert len(texts) > 4
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("low_columns", [None, True, False])
 @pytest.mark.parametrize("own_start", [True, False])

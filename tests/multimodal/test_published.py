@@ -42,6 +42,7 @@ def test_a_published_model_loads_and_counts_its_tokens(published: Published) -> 
         assert made.measure(Size(height, width))[0] == tokens, (width, height)
 
 
+@pytest.mark.sampled(keep=9)
 @pytest.mark.parametrize("published", COMPARED, ids=lambda each: each.name)
 def test_a_published_model_makes_the_tensors_of_transformers(published: Published) -> None:
     theirs, ours = reference(published), family_of(files(published)).image(files(published))

@@ -65,13 +65,14 @@ def given_settings(given: Config | Mapping[str, object] | None, *, on_trial: boo
 
 def _check_sections(config: Config) -> None:
     """Raise ConfigError for a section of a record of settings that is none, such as a dictionary."""
-    usual = Config()
-    wrong = [
-        f"config: {field.name}: expected {type(getattr(usual, field.name)).__name__}(...), not "
-        f"{type(getattr(config, field.name)).__name__}; a dictionary of sections is read: config={{'{field.name}': {{...}}}}"
-        for field in attrs.fields(Config)
-        if not isinstance(getattr(config, field.name), type(getattr(usual, field.name)))
-    ]
+    wrong = []
+    for field in attrs.fields(Config):
+        expected, given = field.type or object, getattr(config, field.name)
+        if not isinstance(given, expected):
+            wrong.append(
+                f"config: {field.name}: expected {expected.__name__}(...), not {type(given).__name__}; "
+                f"a dictionary of sections is read: config={{'{field.name}': {{...}}}}"
+            )
     if wrong:
         raise ConfigError(*wrong)
 

@@ -54,18 +54,21 @@ class Match(Generic[T]):
     pattern: str = ""
 
 
-@attrs.frozen
+@attrs.define
 class _Pattern(Generic[T]):
-    """A compiled pattern and its targets by method; `slashes` is how many a path has that matches, None for any number."""
+    """A pattern and its targets by method; `slashes` is how many a path has that matches, None for any number. It is compiled
+    when a path may match it: a gateway has a hundred of them, and its clients ask for a few."""
 
-    expression: re.Pattern[str]
-    targets: dict[str, T]
     text: str
+    targets: dict[str, T]
     slashes: int | None
+    _expression: re.Pattern[str] | None = None
 
     def values(self, path: str) -> dict[str, str] | None:
         """The values in `path`, whose segments stand apart by `_SLASH`; None where it does not match."""
-        found = self.expression.fullmatch(path)
+        if self._expression is None:
+            self._expression = _compiled(self.text)
+        found = self._expression.fullmatch(path)
         if found is None:
             return None
         return {name: value.replace(_SLASH, "/") for name, value in found.groupdict().items()}
@@ -83,7 +86,7 @@ class Routes(Generic[T]):
         by_pattern: dict[str, dict[str, T]] = {}
         taken: set[tuple[str, str]] = set()
         for route in routes:
-            shape = (route.method, _VALUE.sub(lambda value: f"{{{value[2] or ''}}}", route.pattern))
+            shape = (route.method, _shape(route.pattern))
             if shape in taken:
                 raise ValueError(f"two routes for {route.method} {route.pattern}")
             taken.add(shape)
@@ -92,8 +95,7 @@ class Routes(Generic[T]):
             targets = by_pattern[pattern]
             if "{" in pattern:
                 slashes = None if ":path}" in pattern else pattern.count("/")
-                made = _Pattern(_compiled(pattern), targets, pattern, slashes)
-                self._groups.setdefault(_group(pattern), []).append(made)
+                self._groups.setdefault(_group(pattern), []).append(_Pattern(pattern, targets, slashes))
             else:
                 self._exact[pattern] = {method: Match(target, pattern=pattern) for method, target in targets.items()}
 
@@ -180,11 +182,19 @@ def _group(pattern: str) -> tuple[str, ...]:
     return tuple(segments)
 
 
+def _shape(pattern: str) -> str:
+    """The pattern without the names of its values: two of one shape have the same paths. Raises ValueError for none."""
+    shape = _VALUE.sub(lambda value: f"{{{value[2] or ''}}}", pattern) if "{" in pattern else pattern
+    if not pattern.startswith("/") or "{" in shape.replace("{}", "").replace("{:path}", ""):
+        raise ValueError(f"{pattern} is not a pattern")
+    return shape
+
+
 def _rank(pattern: str) -> tuple[int, ...]:
     """Sorts patterns by how literal their segments are, from the left; of two that begin alike, the longer comes first."""
     ranks = []
     for segment in pattern.split("/"):
-        value = _VALUE.search(segment)
+        value = _VALUE.search(segment) if "{" in segment else None
         if value is None:
             ranks.append(0)
         else:
@@ -193,8 +203,6 @@ def _rank(pattern: str) -> tuple[int, ...]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    if not pattern.startswith("/") or "{" in _VALUE.sub("", pattern):
-        raise ValueError(f"{pattern} is not a pattern")
     text, end = "", 0
     for value in _VALUE.finditer(pattern):
         text += re.escape(pattern[end : value.start()].replace("/", _SLASH))

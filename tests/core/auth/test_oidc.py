@@ -289,6 +289,7 @@ async def test_a_new_key_is_fetched_when_a_token_first_names_it() -> None:
         assert entered.times_asked() == 2
 
 
+@pytest.mark.full
 async def test_a_thousand_requests_with_a_new_key_fetch_it_once() -> None:
     async with issuing() as issuer, door(issuer) as entered:
         issuer.publish(key("P-256", 1))
@@ -320,6 +321,7 @@ def renamed(kind: str, number: int, kid: str | None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("algorithm", list(KINDS))
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_key_that_is_changed_under_its_name_is_fetched_when_a_token_is_first_signed_by_it(

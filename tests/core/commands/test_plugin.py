@@ -34,6 +34,7 @@ def test_check_prints_what_a_component_did(capsys: pytest.CaptureFixture[str]) -
     assert "us a call" in said
 
 
+@pytest.mark.full
 def test_check_of_smgs_contract_shows_the_body_that_was_recorded(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_every_shipped_component_has_an_entry_here() -> None:
     assert sorted(SHIPPED) == sorted(f"{each.parent.name}/{each.stem}" for each in EXAMPLES.glob("*/*.wasm"))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_check_tells_of_a_shipped_component_one_exchange_and_what_each_hook_costs(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -89,6 +91,7 @@ def test_check_tells_of_a_shipped_component_one_exchange_and_what_each_hook_cost
     assert len(said) <= 2 + len(hooks) + 2
 
 
+@pytest.mark.full
 def test_check_tells_what_a_component_says_of_every_body_though_each_is_measured(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_the_only_model_need_not_be_named_and_another_is_refused_with_those_ther
             choose_model(served, name)
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_the_command_asks_the_gateway(capsys: pytest.CaptureFixture[str]) -> None:
     async with over_http(SimulatorConfig(context_length=5000)) as house:
@@ -128,6 +129,7 @@ def test_a_gateway_that_is_not_there_is_one_line_and_status_one(capsys: pytest.C
     assert len(setup_of.splitlines()) == 1
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_where_the_gateway_asks_for_a_key_it_is_taken_from_the_environment_and_printed_nowhere(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -150,6 +152,7 @@ async def test_where_the_gateway_asks_for_a_key_it_is_taken_from_the_environment
     assert not any(key in each for each in said.values())
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_each_program_is_told_in_its_own_files_beside_a_copy_of_what_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -180,6 +183,7 @@ async def test_each_program_is_told_in_its_own_files_beside_a_copy_of_what_they_
     assert len(list(tmp_path.rglob("*.before-smg*"))) == 1
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_a_file_that_cannot_be_changed_stays_and_so_do_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -206,6 +206,7 @@ def test_an_unknown_path_among_the_flags_is_refused() -> None:
     assert problems({"server.prot": 1}) == ("flag: server.prot: no such setting; did you mean server.port?",)
 
 
+@pytest.mark.full
 def test_what_only_python_sets_is_refused_everywhere_with_the_record_that_takes_it() -> None:
     for argument in describe_arguments():
         section, name = argument.path.split(".")
@@ -365,6 +366,7 @@ def test_what_is_printed_loads_to_the_same_configuration(overrides: dict[str, ob
         assert load_config(file_text=printed) == config
 
 
+@pytest.mark.full
 @given(configs)
 def test_flags_variables_and_files_read_the_same_value_alike(overrides: dict[str, object]) -> None:
     plain = {

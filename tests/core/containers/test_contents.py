@@ -69,6 +69,7 @@ def test_what_is_no_regular_file_is_not_there(tmp_path: Path) -> None:
         opened_file(tmp_path, "pipe")
 
 
+@pytest.mark.full
 def test_a_folder_deeper_than_any_path_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -123,6 +123,7 @@ async def test_a_command_that_gives_no_key_is_named_and_its_words_are_not(script
     assert "s3cret" not in caught.value.whole
 
 
+@pytest.mark.full
 async def test_a_command_that_is_late_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     file = tmp_path / "child"
     script = (

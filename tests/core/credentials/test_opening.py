@@ -90,6 +90,7 @@ async def test_workers_of_one_credential_share_what_was_asked_for_and_others_do_
     await other.close()
 
 
+@pytest.mark.full
 def test_a_gateway_without_providers_loads_nothing_of_them() -> None:
     script = (
         "import sys, smg_core.gateway.gateway, smg_core.fleet.connect, smg_core.engines.kinds.table\n"

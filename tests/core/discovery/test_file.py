@@ -99,6 +99,7 @@ BROKEN = (
 )
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("broken", BROKEN)
 async def test_a_file_that_says_nothing_good_is_missed_until_it_is_mended(tmp_path: Path, broken: str) -> None:
     path = tmp_path / "workers.yaml"

@@ -356,6 +356,7 @@ NO_LISTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("lie", NO_LISTS.values(), ids=NO_LISTS)
 async def test_what_is_no_list_of_pods_is_no_answer_and_what_was_known_is_kept(lie: Any, tmp_path: Path) -> None:
     async with watched(tmp_path, kubernetes_pods=50) as kube:
@@ -415,6 +416,7 @@ async def test_a_pod_whose_address_is_none_is_left_out(address: str, tmp_path: P
         await kube.until("b")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("part", "bound", "said"),
     [

@@ -73,6 +73,7 @@ def test_a_thousand_callers_of_four_processes_are_admitted_up_to_the_limit_and_n
     assert first.first == 3_600_000_000
 
 
+@pytest.mark.full
 def test_what_a_killed_process_had_reserved_is_free_again() -> None:
     context = multiprocessing.get_context("spawn")
     block, told = SharedBlock.made(1 << 16), context.Queue()

@@ -98,6 +98,7 @@ STEPS = some.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_the_store_counts_as_memory_does(url: str, steps: list[tuple[str, int, int, int]]) -> None:
@@ -200,6 +201,7 @@ async def test_a_server_that_was_started_again_and_is_empty_counts_from_nothing(
     assert not store.lost
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(("on_loss", "through"), [("share", 5), ("closed", 0), ("open", 40)])
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_the_loss_of_the_server_means_what_is_set(
@@ -225,6 +227,7 @@ async def test_the_loss_of_the_server_means_what_is_set(
                     os.kill(server._process.pid, signal.SIGCONT)
 
 
+@pytest.mark.full
 async def test_a_frozen_server_that_goes_on_counts_what_was_charged_meanwhile_once(tmp_path: Path) -> None:
     with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
         url = f"redis://{server.host}:{server.port}"
@@ -267,6 +270,7 @@ async def test_a_slow_server_admits_the_limit_and_not_one_more(valkey: ValkeySer
         assert store.calls < 20  # what waits goes together
 
 
+@pytest.mark.full
 async def test_a_server_that_is_slower_than_its_time_counts_what_was_charged_meanwhile_once(
     valkey: ValkeyServer, url: str
 ) -> None:
@@ -283,6 +287,7 @@ async def test_a_server_that_is_slower_than_its_time_counts_what_was_charged_mea
         assert await admitted(store, 10) == 3
 
 
+@pytest.mark.full
 async def test_another_process_of_the_server_that_is_empty_counts_from_nothing(tmp_path: Path) -> None:
     with ValkeyServer(data_dir=tmp_path / "one", port=free_port()) as first:
         port = first.port

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def allocated() -> list[list[int]]:
     return [[] for _ in range(2 * first * second * min(third, 10))]
 
 
+@pytest.mark.full
 def test_no_collection_looks_at_all_objects_while_much_is_loaded_nor_right_behind_it() -> None:
     usual = gc.get_threshold()
     gc.unfreeze()  # what the run of tests has excluded
@@ -176,6 +178,7 @@ asyncio.run(opened())
 """
 
 
+@pytest.mark.full
 def test_the_first_opening_of_a_history_stops_the_process_for_no_collection_of_all_objects(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPENS, str(tmp_path / "history.db")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -278,6 +278,7 @@ async def test_a_server_that_is_lost_leaves_a_member_alone_until_it_is_back(tmp_
             await ear.event("came", "b", times=2)
 
 
+@pytest.mark.full
 async def test_an_empty_server_whose_clock_is_behind_is_heard_in_the_place_of_one_that_was_lost(tmp_path: Path) -> None:
     port = free_port()
     settings = MeshConfig(kind="valkey", url=f"redis://127.0.0.1:{port}", suspect_s=0.3, dead_s=0.9)
@@ -296,6 +297,7 @@ async def test_an_empty_server_whose_clock_is_behind_is_heard_in_the_place_of_on
                     await asyncio.sleep(0.05)
 
 
+@pytest.mark.full
 async def test_a_seed_that_left_and_knows_nobody_but_itself_is_found_when_it_begins_anew() -> None:
     seed = f"127.0.0.1:{free_port()}"
     settings = MeshConfig(kind="gossip", keys=(KEY,), bind=seed, seeds=(seed,))

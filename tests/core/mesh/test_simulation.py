@@ -22,6 +22,7 @@ def equal_after(network: Network, seconds: float) -> None:
         assert view == network.expected(), name
 
 
+@pytest.mark.full
 @given(SEEDS, st.integers(3, 8), st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5))
 @SLOW
 def test_all_know_the_same_after_loss_doubling_delay_and_reordering(
@@ -39,6 +40,7 @@ def test_all_know_the_same_after_loss_doubling_delay_and_reordering(
     equal_after(network, 3 * network.terms.sync_s)
 
 
+@pytest.mark.full
 @given(SEEDS, st.sampled_from(["halves", "one way", "partial", "moving"]))
 @SLOW
 def test_all_know_the_same_three_periods_after_a_partition_has_healed(seed: int, kind: str) -> None:
@@ -81,6 +83,7 @@ def test_members_that_restart_without_memory_or_with_a_clock_set_back_are_known_
     equal_after(network, 3 * network.terms.sync_s)
 
 
+@pytest.mark.full
 @given(SEEDS)
 @SLOW
 def test_members_that_stop_for_long_or_whose_clock_jumps_come_back_to_the_same(seed: int) -> None:
@@ -107,6 +110,7 @@ def test_what_is_said_is_known_everywhere_within_half_a_second(count: int) -> No
     assert all(view[("m1", b"k")] == b"v" for _, view in network.views())
 
 
+@pytest.mark.full
 @given(SEEDS)
 @SLOW
 def test_nobody_who_answers_is_lost_and_a_member_in_one_way_trouble_does_not_flap(seed: int) -> None:
@@ -207,6 +211,7 @@ def test_bytes_that_are_no_message_are_counted() -> None:
     assert node.tally["malformed"] == 4
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_keys_of_one_member_are_bounded() -> None:
     node = a_node(bounds=MeshBounds(entries=4096))
     for version in range(1, 100_001, 1000):

@@ -28,6 +28,7 @@ PROCESSES = pytest.mark.parametrize("processes", [1, 2])
 """Of several processes, one has to look for what others have charged of a scope that is new: until then it gives one request."""
 
 
+@pytest.mark.full
 @given(st.integers(0, 1 << 32), st.integers(2, 6), st.sampled_from([1, 2]))
 @SLOW
 def test_all_together_admit_no_more_than_the_limit_and_its_guard(seed: int, count: int, processes: int) -> None:
@@ -40,12 +41,14 @@ def test_all_together_admit_no_more_than_the_limit_and_its_guard(seed: int, coun
         assert sum(fleet.admitted.values()) <= allowed + GUARD * 600 + count
 
 
+@pytest.mark.full
 @PROCESSES
 def test_a_limit_is_used_up_by_one_busy_gateway(processes: int) -> None:
     fleet = Fleet(4, random.Random(1), processes=processes)
     assert fleet.demand(60.0, MINUTE, {"m0": 40.0}) >= 0.97 * 1200
 
 
+@pytest.mark.full
 @PROCESSES
 def test_a_limit_is_used_up_by_all_where_most_comes_to_one(processes: int) -> None:
     fleet = Fleet(4, random.Random(1), processes=processes)
@@ -53,6 +56,7 @@ def test_a_limit_is_used_up_by_all_where_most_comes_to_one(processes: int) -> No
     assert 0.93 * (10_000 + 120_000) <= admitted <= 1.05 * 130_000
 
 
+@pytest.mark.full
 @PROCESSES
 def test_what_is_below_the_limit_is_hardly_refused(processes: int) -> None:
     fleet = Fleet(4, random.Random(1), processes=processes)
@@ -90,6 +94,7 @@ def test_a_split_under_load_keeps_the_bound_while_it_is_found_out(seed: int) -> 
     assert sum(fleet.admitted.values()) - before <= 400 + GUARD * 600 + 10
 
 
+@pytest.mark.full
 @PROCESSES
 def test_one_way_and_partial_cuts_keep_the_bound(processes: int) -> None:
     for cut in ({("m0", "m1")}, {("m0", "m1"), ("m1", "m0")}):

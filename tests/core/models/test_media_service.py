@@ -50,6 +50,7 @@ def item(colour: str) -> MediaItem:
     return MediaItem("image", MediaSource(data=picture(56, 56, colour)), "messages[0].parts[0]")
 
 
+@pytest.mark.full
 async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMedia, tmp_path: Path) -> None:
     inside, most, go_on, lock = 0, 0, threading.Event(), threading.Lock()
 
@@ -82,6 +83,7 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     assert [len(each.items) for each in loaded] == [1] * 6
 
 
+@pytest.mark.full
 async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
     media: GatewayMedia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ async def test_what_takes_long_holds_up_nothing_short_and_who_waits_is_not_blame
         assert media._decoders.processes.processes == []
 
 
+@pytest.mark.full
 async def test_a_clip_that_waits_for_a_process_is_not_blamed_and_holds_up_no_picture(folder: Path) -> None:
     """The one process stands still over somebody else's clip."""
     first, second = coded_clip("mp4", 24), coded_clip("mp4", 12)
@@ -267,6 +268,7 @@ async def test_twenty_pictures_at_once_stay_within_the_budget(side: int, folder:
     assert left == 0
 
 
+@pytest.mark.full
 async def test_a_picture_that_takes_more_memory_than_there_is_for_all_is_refused_by_its_header(folder: Path) -> None:
     async with serving(folder, decode_bytes=64 << 20) as (_, model):
         with pytest.raises(InvalidRequest, match="192000000 bytes of memory"):

@@ -136,6 +136,7 @@ async def test_many_workers_of_one_model_have_one_tokenizer_which_each_engine_is
     assert len(facts) == 1
 
 
+@pytest.mark.full
 async def test_workers_of_two_models_are_served_beside_each_other(other_folder: str) -> None:
     one, two = Member("a"), Member("b", engine=SimulatorConfig(model="second", model_folder=other_folder))
     async with fleet(one, two) as house:
@@ -229,6 +230,7 @@ async def test_an_engine_that_does_not_name_its_model_is_not_served_under_its_ad
     assert named == ["mine"]
 
 
+@pytest.mark.full
 async def test_a_join_that_fails_half_way_leaves_nothing_behind(
     tmp_path: Path, temporary: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -694,6 +696,7 @@ async def test_a_model_that_a_worker_turned_away_from_is_what_its_other_workers_
     assert after == {"sim": 600, "other": 3000}
 
 
+@pytest.mark.full
 async def test_an_engine_that_is_replaced_between_two_probes_is_served_with_its_own_tokenizer(
     other_folder: str,
 ) -> None:

@@ -63,6 +63,7 @@ def test_tenants_get_shares_within_a_tenth_of_their_weights_whatever_their_reque
         assert got[name] / everything == pytest.approx(weight / sum(weights.values()), rel=0.1)
 
 
+@pytest.mark.full
 def test_every_band_gets_its_floor_while_those_above_it_always_wait() -> None:
     tested = queue(slots=100)
     names = [band.name for band in BANDS]

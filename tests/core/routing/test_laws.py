@@ -62,6 +62,7 @@ def told(answer: Pick) -> tuple[object, ...]:
     return answer.worker.name, answer.rank, answer.why, list(answer.scores), list(answer.matched), answer.cached
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 @given(rounds=ROUNDS, seed=st.integers(0, 9))
 @settings(max_examples=15)
@@ -102,6 +103,7 @@ def test_a_policy_is_found_by_its_name_and_copes_with_one_worker(name: str) -> N
     assert policy(name).pick([only], asking()).worker is only
 
 
+@pytest.mark.sampled(keep=9)
 @pytest.mark.parametrize("name", SPREADING)
 @pytest.mark.parametrize("length", [3, 400])
 def test_equal_workers_get_equal_parts_of_unlike_requests_that_come_before_any_load_is_seen(

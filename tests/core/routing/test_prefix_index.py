@@ -154,6 +154,7 @@ def test_an_owner_is_named_for_all_that_its_own_cache_can_hold(most: int) -> Non
     assert [index.match(keys) for keys in asked] == [{"small": 1}] * most
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("owners", [1, 64])
 def test_the_memory_of_an_index_stays_within_its_budget(owners: int) -> None:
     budget = 1 << 20

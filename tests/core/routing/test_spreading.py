@@ -46,6 +46,7 @@ def test_each_token_is_paid_once_by_every_place_that_lacks_it(gains: list[int], 
     assert [pays[gain] for gain in gains] == pytest.approx(expected)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("count", [2, 3, 8, 24])
 @pytest.mark.parametrize("seconds", [2.0, 6.0])
 def test_a_prefix_that_all_requests_have_reaches_every_worker(count: int, seconds: float) -> None:

@@ -532,6 +532,7 @@ async def test_a_connection_over_the_bound_is_answered_503_and_those_within_it_g
     assert b"connection: close\r\n" in more
 
 
+@pytest.mark.full
 async def test_thousands_of_pipelined_requests_are_all_answered_and_few_of_them_wait_at_once() -> None:
     many = 5000
     async with serving() as running:
@@ -766,6 +767,7 @@ def fed(connection: BoundedHttpProtocol, endless: bytes, size: int) -> int:
     return taken
 
 
+@pytest.mark.sampled(keep=29)
 @pytest.mark.parametrize("size", [10, 600, 65536])
 @pytest.mark.parametrize("kind", ENDLESS)
 async def test_what_is_no_body_and_never_ends_is_refused_wherever_it_stands(kind: str, size: int) -> None:
@@ -961,6 +963,7 @@ FAULTS_BEHIND = {
 }
 
 
+@pytest.mark.sampled(keep=18)
 @pytest.mark.parametrize("more", [b"", b"more" * 20_000], ids=["", "and more"])
 @pytest.mark.parametrize("lead", LEADS)
 @pytest.mark.parametrize("fault", FAULTS_BEHIND)

@@ -81,6 +81,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
     return [data[begin:end] for begin, end in pairwise(edges)]
 
 
+@pytest.mark.full
 @given(st.lists(sent(), max_size=4), st.lists(st.integers(0), max_size=6))
 def test_messages_come_out_as_they_were_sent_however_the_bytes_arrive(messages: list[Sent], at: list[int]) -> None:
     data = b"".join(each.frames() for each in messages)

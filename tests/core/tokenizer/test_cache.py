@@ -133,6 +133,7 @@ def test_random_conversations_over_a_tiktoken_vocabulary(tiktoken_file: bytes) -
     assert check_conversations(tokenizer, 300, 7).l1_hits > 100
 
 
+@pytest.mark.full
 @given(data=st.data(), kind=st.sampled_from(KINDS))
 def test_any_two_prompts_with_a_common_beginning_are_exact(
     data: st.DataObject, kind: str, tokenizers_by_kind: dict[str, HuggingFaceTokenizer]
@@ -279,6 +280,7 @@ def test_without_bytes_a_level_is_off(tokenizer: HuggingFaceTokenizer) -> None:
     assert (cached.l0_nbytes, cached.l1_nbytes) == (0, 0)
 
 
+@pytest.mark.sampled(keep=2)
 def test_several_threads_get_exact_ids_and_leave_the_accounts_in_order(tokenizer: HuggingFaceTokenizer) -> None:
     prompts = [prompt for number in range(4) for prompt in growing_chat(12, 60 + 40 * number)]
     wanted = [tokenizer.encode_prompt(prompt).ids for prompt in prompts]

@@ -284,6 +284,7 @@ def test_no_template_writes_a_control_token_that_begins_in_a_clients_text(
     assert found == ["<|start|>", "<|end|>"], prompt.pieces
 
 
+@pytest.mark.full
 @given(
     before=st.sampled_from(("<", "<|", "[", "x<", "</")),
     after=st.sampled_from(("", ">", "|>", "]", "end|>")),

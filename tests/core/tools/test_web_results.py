@@ -41,6 +41,7 @@ def test_paragraphs_with_an_address_are_results() -> None:
     ]
 
 
+@pytest.mark.full
 @given(
     st.recursive(
         st.none() | st.text(max_size=9) | st.integers(),

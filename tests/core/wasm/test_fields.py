@@ -138,6 +138,7 @@ def test_an_answer_of_nothing_is_read(sandbox: None) -> None:
         guest.close()
 
 
+@pytest.mark.full
 def test_a_long_answer_takes_as_much_memory_each_time_and_no_more(sandbox: None) -> None:
     """A body of a megabyte is written into the adapter's memory a hundred times, which may have 16."""
     guest = oversized("change", 1 << 20)

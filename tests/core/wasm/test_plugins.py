@@ -153,6 +153,7 @@ async def test_an_open_plugin_that_attacks_is_left_out(house: House, attack: str
     assert [each.outcome for each in reports] == ["failed"]
 
 
+@pytest.mark.full
 async def test_a_guest_that_spins_does_not_keep_others_waiting(house: House) -> None:
     spinning = await house.load("spin", name="spinning", deadline_ms=1000)
     good = await house.load("nothing", name="good")
@@ -316,6 +317,7 @@ async def test_a_flood_of_lines_is_cut_then_stopped_and_no_line_is_two(house: Ho
     assert set(told.lines) == {("warning", "a line and another")}
 
 
+@pytest.mark.full
 async def test_a_plugin_logs_so_many_lines_a_minute_and_the_others_are_counted(house: House) -> None:
     plugin = await house.load("flood", log_lines=70)
     for _ in range(2):
@@ -555,6 +557,7 @@ async def test_calls_of_one_exchange_that_come_at_once_wait_for_one_another(hous
     assert at_once == 1
 
 
+@pytest.mark.full
 async def test_a_call_that_nobody_waits_for_any_more_ends_before_the_next_one_begins(house: House) -> None:
     plugin = await house.load("spin in a piece", deadline_ms=1000)
     session = plugin.begin(about())
@@ -630,6 +633,7 @@ async def test_calls_behind_one_that_kept_the_event_loop_begin_in_threads(house:
     assert await call() == 1
 
 
+@pytest.mark.full
 async def test_a_piece_that_spins_is_stopped_though_it_began_on_the_event_loop(house: House) -> None:
     plugin = await house.load("spin in a piece", deadline_ms=1000)
     session = plugin.begin(about())

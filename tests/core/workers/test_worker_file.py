@@ -197,6 +197,7 @@ VALUES = st.recursive(
 FIELDS = st.sampled_from([each for each in WorkerSpec.__slots__ if not each.startswith("_")] + ["api_key", "tls_ca"])
 
 
+@pytest.mark.full
 @given(st.one_of(VALUES, st.lists(st.dictionaries(FIELDS, VALUES, max_size=6), max_size=3)))
 @settings(deadline=None, max_examples=examples(200))
 def test_any_content_is_read_or_refused_with_the_setting_named(content: object) -> None:

@@ -39,6 +39,7 @@ async def asked(talk: Here, stream: bool, messages: Any = LONG, **fields: Any) -
         return await streaming.get_final_message()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_a_prompt_over_the_trigger_is_compacted_and_the_answer_follows_its_summary(stream: bool) -> None:
     async with here(SHORTENS) as talk:
@@ -122,6 +123,7 @@ async def test_a_prompt_under_the_trigger_is_left_as_it_is() -> None:
     assert message.usage.iterations is None
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

@@ -27,6 +27,7 @@ SOON = attrs.evolve(KEYS, limits=LimitsConfig(retry_after_s=0.01))
 FULL = Fault("refuse", status="RESOURCE_EXHAUSTED")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
 async def test_an_overloaded_gateway_is_asked_again_as_often_as_the_sdk_was_told(streams: bool) -> None:
     simulator = attrs.evolve(SAYS, faults=(FULL, FULL, None))
@@ -91,6 +92,7 @@ async def test_the_final_text_is_that_of_the_last_message() -> None:
         assert (await stream.get_final_text()).strip() == "Hello to you."
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_between_two_blocks_leaves_nothing_behind() -> None:
     slow = Timing(decode_rate=50, prefill_rate=None)
     long = Reply("word " * 4000, "Is it so?")

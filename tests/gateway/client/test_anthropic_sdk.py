@@ -261,6 +261,7 @@ def raised(error: pytest.ExceptionInfo[anthropic.APIStatusError]) -> tuple[int, 
     return error.value.status_code, body["error"]["type"], body["error"]["message"]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "status", "kind", "message"),
     [
@@ -361,6 +362,7 @@ async def test_what_is_not_known_is_passed_over_and_a_servers_tool_is_not_offere
     assert "web_search" in raised(error)[2]
 
 
+@pytest.mark.full
 async def test_thinking_that_was_changed_is_left_out_or_refused_by_the_settings() -> None:
     thinks = attrs.evolve(SAYS, replies=(Reply("Yes.", "Is it so?"),))
     strict = attrs.evolve(KEYS, sealing=attrs.evolve(KEYS.sealing, on_broken="refuse_edited"))
@@ -414,6 +416,7 @@ async def test_overload_is_529() -> None:
     assert raised(error)[:2] == (529, "overloaded_error")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_thinking_ends_at_its_budget_and_the_answer_follows_in_one_response(stream: bool) -> None:
     long = " ".join(["word"] * 1500)

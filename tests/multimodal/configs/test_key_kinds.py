@@ -25,6 +25,7 @@ def loaded(family: Family, **change: Any) -> Any:
     return family_of(files).image(files)
 
 
+@pytest.mark.sampled(keep=16)
 @pytest.mark.parametrize("family", OF_EACH_CLASS, ids=lambda family: family.name)
 def test_a_value_of_another_kind_is_refused_by_its_keys_name(family: Family) -> None:
     for key in keys_of(family):

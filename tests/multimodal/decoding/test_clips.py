@@ -24,6 +24,7 @@ from smg_multimodal.records.errors import BadClip, BadMedia, MediaError, MediaTo
 LIMITS = ImageLimits()
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", CODECS)
 def test_a_clip_has_the_frames_and_the_rate_that_were_written(kind: str) -> None:
     data = coded_clip(kind, 30, rate=24)
@@ -34,6 +35,7 @@ def test_a_clip_has_the_frames_and_the_rate_that_were_written(kind: str) -> None
     assert [number_of(frame) for frame in clip_frames(data, LIMITS, range(30))] == list(range(30))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", CODECS)
 @pytest.mark.parametrize("options", [{}, {"gop": 5}, {"gop": 1}])
@@ -45,6 +47,7 @@ def test_any_choice_of_frames_is_the_choice_from_all_of_them(kind: str, options:
         assert [frame.tobytes() for frame in chosen] == [all_frames[place].tobytes() for place in places]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("family", [qwen2_video({}), qwen3_video({})], ids=["qwen2", "qwen3"])
 @pytest.mark.parametrize("kind", ["mp4", "mov", "mpeg4"])
 def test_the_frames_taken_are_those_that_transformers_reads(kind: str, family: object, tmp_path: Path) -> None:
@@ -73,6 +76,7 @@ def test_frames_that_do_not_come_at_one_rate_are_taken_at_the_time_they_are_show
     assert shown == [3, 8, 8, 8, 8, 8, 8, 8, 8, 8]  # each place is 0.4 s long; its middle counts
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", ["webm", "vp8", "mkv"])
 @pytest.mark.parametrize("rate", [24, 30, 7])
 def test_times_that_a_container_rounds_to_milliseconds_change_nothing(kind: str, rate: int) -> None:

@@ -51,6 +51,7 @@ def test_tensors_are_bounded_closely_by_the_size_alone(name: str, width: int, he
     assert PROCESSORS[name].measure(Size(height, width))[0] == item.tokens
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", ["llava-next", "llava-onevision", "qwen2.5-vl", "phi-4", "phi-3"])
 def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:
     for size in (Size(2300, 2300), Size(4000, 300), Size(300, 4000)):
@@ -61,6 +62,7 @@ def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:
 SOUND = [(row.name, kind) for row in ROWS if Modality.AUDIO in row.others for kind in sorted(row.model_types)]
 
 
+@pytest.mark.sampled(keep=7)
 @pytest.mark.parametrize(("name", "kind"), SOUND)
 def test_the_tensors_of_a_recording_are_within_what_its_length_lets_one_expect(name: str, kind: str) -> None:
     """Samples at 24 kHz with a mask are the most; a minute of them is more than the least that is counted."""
@@ -90,6 +92,7 @@ def file_of(width: int, height: int, orientation: int = 1) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.full
 @settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(["qwen2.5-vl", "llava-next", "llava-onevision", "pixtral", "minicpm-v-4.6"]),
@@ -140,6 +143,7 @@ def test_a_clips_cost_is_measured_before_a_frame_is_decoded(kind: str, data: byt
     assert preparer.features(media, cost.facts).tokens == features.tokens
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("kind",))
 @pytest.mark.parametrize("kind", ["mp3", "flac", "m4a"])
 @pytest.mark.parametrize("seconds", [0.3, 4.0])

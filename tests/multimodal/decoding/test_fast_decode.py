@@ -135,6 +135,7 @@ def test_any_bytes_under_any_filters_of_a_png_have_pillows_pixels(
     assert_alike(data)
 
 
+@pytest.mark.full
 def test_a_png_of_many_bands_has_pillows_pixels() -> None:
     for level in (1, 6, 9):
         data = saved(Image.fromarray(noise(900, 700, level)), "PNG", compress_level=level)

@@ -39,6 +39,7 @@ if not features.check("avif"):
     del WRITTEN["avif"]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", WRITTEN)
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -167,6 +168,7 @@ def test_memory_is_bounded_by_format_before_the_file_is_opened() -> None:
         picture_header(flat_webp(3000), limits)
 
 
+@pytest.mark.full
 def test_without_arguments_memory_is_bounded_too() -> None:
     """The reproducer: 2 KiB that took 1,057 MiB. A picture of a phone, of 12 million pixels, is taken in every usual format."""
     bomb = flat_webp(6900)

@@ -322,6 +322,7 @@ class Gate:
         return ["127.0.0.1"]
 
 
+@pytest.mark.full
 async def test_names_that_never_resolve_leave_places_for_other_sites_and_tenants() -> None:
     gate = Gate("slow.test")
     limits = FetchLimits(total_seconds=0.3, lookups=8, concurrent=8)
@@ -366,6 +367,7 @@ async def test_a_name_is_resolved_outside_the_event_loops_own_threads(monkeypatc
         await busy
 
 
+@pytest.mark.full
 async def test_waiting_for_a_place_is_inside_the_time_out_and_no_fault_of_the_clients() -> None:
     release = asyncio.Event()
 
@@ -505,6 +507,7 @@ async def test_the_first_fault_of_a_request_is_raised_as_it_is() -> None:
         loader.close()
 
 
+@pytest.mark.full
 async def test_an_item_that_takes_too_long_fails_its_request_and_no_other() -> None:
     preparer, go_on = qwen(), threading.Event()
     process = preparer.images.item

@@ -83,6 +83,7 @@ def test_bytes_are_pillows_at_any_size(
         assert np.array_equal(found, np.asarray(image.resize((wide, tall), how)))
 
 
+@pytest.mark.sampled(keep=21)
 @pytest.mark.parametrize("how", FILTERS)
 @pytest.mark.parametrize(
     ("before", "after"),

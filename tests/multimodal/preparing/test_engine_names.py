@@ -142,6 +142,7 @@ def test_clips_are_called_what_the_model_class_takes(row: MediaFamily) -> None:
         assert_taken(prepared(ModelFiles({"model_type": kind}, sizes), film(), Modality.VIDEO), kind)
 
 
+@pytest.mark.full
 def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None:
     made = prepared(ModelFiles({"model_type": "smolvlm"}), film(), Modality.VIDEO)
     with pytest.raises(UnsupportedModel, match="smolvlm takes no video on vLLM"):

@@ -429,6 +429,7 @@ def test_every_public_name_is_there() -> None:
         _ = smg_multimodal.nothing_of_the_kind
 
 
+@pytest.mark.full
 def test_molmos_pooled_patches_are_counted_by_picture_for_vllm_and_through_all_of_them_by_transformers() -> None:
     made = prepared("molmo-2", png(60, 40, 1), png(500, 330, 2))
     first, second = (item.features.tensors for item in made.items)

@@ -57,6 +57,7 @@ def test_what_takes_too_long_is_stopped() -> None:
     processes.close()
 
 
+@pytest.mark.full
 def test_what_takes_too_much_memory_is_refused(apart: DecoderProcesses) -> None:
     with pytest.raises(MediaTooLarge, match="takes more memory"):
         apart.document(hoard(25), DocumentLimits(max_memory=1024 * 1024))
@@ -85,6 +86,7 @@ async def test_one_that_waits_too_long_is_told_to_come_again() -> None:
     reader.close()
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_one_that_nobody_waits_for_any_more_is_not_begun(reader: DocumentReader) -> None:
     place = await reader._places.take("somebody")

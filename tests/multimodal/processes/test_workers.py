@@ -42,6 +42,7 @@ def picture(width: int, height: int, mode: str = "RGB") -> Image.Image:
     return Image.fromarray(noise, "RGBA").convert(mode)
 
 
+@pytest.mark.full
 def test_pixels_are_those_that_decoding_here_gives(apart: DecoderProcesses) -> None:
     turned = Image.Exif()
     turned[0x0112] = 6
@@ -72,6 +73,7 @@ def test_errors_are_the_same_and_the_process_goes_on(apart: DecoderProcesses) ->
     assert apart.processes == [before]
 
 
+@pytest.mark.full
 def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_process() -> None:
     """The bomb of 338 KiB would take 14 s and more: its process is killed."""
     bomb = scan_bomb(2000, 3500)
@@ -141,6 +143,7 @@ def test_limits_travel_unchanged() -> None:
 # ------------------------------------------------------------------------------------------------- clips and recordings
 
 
+@pytest.mark.full
 def test_a_clip_comes_frame_by_frame_as_it_would_here(apart: DecoderProcesses) -> None:
     limits = ImageLimits()
     for data in (coded_clip("mp4", 30), coded_clip("webm", 30), gif(9)):

@@ -169,6 +169,7 @@ def text_of(reference: Any, processor: Any, inputs: dict[str, Any], item: ItemFe
     return str(text)
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_tokens_of_a_clip_are_those_the_reference_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module_name, kind, facts, config = PROCESSORS[name]
@@ -249,6 +250,7 @@ def test_the_first_files_of_smolvlm_say_how_clips_are_sampled() -> None:
     assert item.tensors["pixel_values"].shape == (1, 3, 3, 56, 56)
 
 
+@pytest.mark.full
 def test_frames_are_as_large_whatever_the_size_of_the_clip() -> None:
     for name, (_, _, _, config) in PROCESSORS.items():
         files = ModelFiles({"model_type": name}, {}, {}, config)

@@ -259,6 +259,7 @@ def by_every_kernel_at_once(samples: Any, rate: int, wanted: int, zeros: int = 6
     return np.einsum("ij,ij->i", windows[places * old // new], kernels[places % new]).astype(np.float32)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("rate", [1000, 11025, 44101, 383_999, 384_000])
 def test_the_resamplers_weights_take_the_memory_of_a_few_whatever_the_rate(rate: int) -> None:
     """All of them were 181 MB for a rate that has no divisor in common with the model's."""

@@ -143,6 +143,7 @@ def test_every_key_of_a_feature_extractor_is_honoured_or_refused_by_name(recorde
     assert honoured > len(recorded.keys) // 2
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("recorded", WRITTEN, ids=lambda each: each.name)
 def test_every_key_of_a_feature_extractor_for_torch_is_honoured_or_refused_by_name(recorded: Recorded) -> None:
     rows = written_references()["recording_keys"][recorded.name]

@@ -148,6 +148,7 @@ def alternatives(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 BODIES = st.recursive(ATOMS, alternatives, max_leaves=6)
 
 
+@pytest.mark.full
 @given(BODIES, BODIES, st.booleans(), st.text(alphabet='abAB\n "c', max_size=5), st.integers(0, 1000))
 def test_any_grammar_of_the_subset_takes_what_lark_takes(
     body: str, rest: str, ignoring: bool, text: str, seed: int

@@ -38,6 +38,7 @@ def first(family: str) -> int:
     return begins + (len(opener) if opener[0].isalpha() else 3)
 
 
+@pytest.mark.sampled(keep=24)
 @pytest.mark.parametrize("family", CALLS)
 def test_a_call_that_is_cut_off_anywhere_shows_no_markup_however_it_came(family: str) -> None:
     call = CALLS[family]

@@ -119,6 +119,7 @@ def test_and_so_it_does_at_every_single_split(family: str, kind: str) -> None:
         assert all(read(family, text, chunks) == whole for chunks in cuts(text, random_cuts=10)), text
 
 
+@pytest.mark.sampled(keep=24)
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_call_whose_value_quotes_any_other_familys_call_comes_out_whole(family: str) -> None:
     form = WRITERS[family]

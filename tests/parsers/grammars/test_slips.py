@@ -112,6 +112,7 @@ def test_dsml_without_its_wrapper_is_a_call_of_an_offered_tool(family: str) -> N
 DSML = ("deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35")
 
 
+@pytest.mark.sampled(per=("family", "version"))
 @pytest.mark.parametrize("family", DSML)
 @pytest.mark.parametrize(
     "mark", ["｜{}｜", "|{}|", "｜｜{}｜｜", "||{}||", "‖{}‖", " | {} | ", "｜{}|", "|{}｜", "{}｜", "｜{}", ""]
@@ -229,6 +230,7 @@ HELD_IN_A_STRING = ('"{\\"command\\": \\"ls\\"}"', '" {\\"command\\": \\"ls\\"} 
 NOT_AN_OBJECT = ("[]", "[1]", '"a string"', '"[]"', '"true"', "true", "3", "-1.5")
 
 
+@pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize("family", AS_JSON)
 def test_arguments_have_a_valid_end_only_if_they_are_an_object(family: str) -> None:
     text = WRITERS[family].render([calls(Call("bash", {"command": "ls"}))])
@@ -250,6 +252,7 @@ def test_arguments_have_a_valid_end_only_if_they_are_an_object(family: str) -> N
             assert not call.get("repaired"), made
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize(
     "family", [family for family, form in WRITERS.items() if form.value_kind in ("schema", "nested")]
 )

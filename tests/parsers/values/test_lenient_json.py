@@ -111,6 +111,7 @@ class TestEveryFamilyWithJsonArguments:
     def test_they_are_many(self) -> None:
         assert len(WITH_JSON) > 30
 
+    @pytest.mark.sampled(keep=8)
     @pytest.mark.parametrize("family", WITH_JSON)
     def test_what_is_nearly_json_arrives_as_the_json_that_was_meant(self, family: str) -> None:
         call = EXAMPLES[family][1]

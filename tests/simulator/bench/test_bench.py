@@ -93,6 +93,7 @@ def test_the_page_is_whole_without_anything_from_outside_even_where_nothing_was_
         assert not re.search(r"<script|src=|href=|<b>|<model>", page)
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 @pytest.mark.parametrize("users", [4, None])
 async def test_a_gateway_before_an_engine_is_measured_in_a_closed_and_in_an_open_loop(users: int | None) -> None:
@@ -147,6 +148,7 @@ async def test_a_server_that_asks_for_a_key_is_said_in_one_line(capsys: pytest.C
     assert told.endswith("it answers 401 Unauthorized to /v1/models; give its API key in SMG_API_KEY\n")
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -169,6 +171,7 @@ def test_a_server_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) 
     assert "http://127.0.0.1:9 cannot be asked" in capsys.readouterr().err
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_the_command_measures_a_trace_and_writes_its_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -61,6 +61,7 @@ async def asked(url: str) -> list[httpx.Response]:
         return [await client.post(path, json=body) for path, body in bodies]
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_what_is_recorded_has_no_key_and_is_answered_alike_when_it_is_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -86,6 +87,7 @@ async def test_what_is_recorded_has_no_key_and_is_answered_alike_when_it_is_aske
     assert "5 requests, 0 answered differently: nothing" in told.out
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_another_parser_shows_what_it_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "cassette.jsonl"
@@ -107,6 +109,7 @@ async def test_another_parser_shows_what_it_changes(tmp_path: Path, capsys: pyte
     assert re.search(r"request 1 \(/v1/chat/completions\): calls: .*get_weather.* -> '\[\]'", told)
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_redacted_prompts_have_other_words_of_the_same_lengths_and_answers_none(tmp_path: Path) -> None:
     out = tmp_path / "cassette.jsonl"
@@ -126,6 +129,7 @@ async def test_redacted_prompts_have_other_words_of_the_same_lengths_and_answers
     assert json.loads(first["body"])["model"] == "sim"
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_a_full_cassette_records_no_more_and_a_server_that_is_gone_is_a_502(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -152,6 +156,7 @@ def test_a_cassette_that_is_there_is_not_written_over(tmp_path: Path, capsys: py
     assert "File exists" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("text", ["", "{", '{"at": 1}', "[]"])
 def test_a_file_that_is_no_cassette_is_refused_with_its_line(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -178,6 +183,7 @@ def test_a_port_that_is_taken_is_said_and_leaves_no_cassette(
 SECRETS = [f"hidden-{number}-0123456789" for number in range(9)]
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 @pytest.mark.parametrize("secret", [None, b"x" * 32])
 async def test_what_bodies_and_answers_name_as_keys_is_in_no_cassette(tmp_path: Path, secret: bytes | None) -> None:
@@ -224,6 +230,7 @@ def test_a_schema_that_has_a_password_stays_and_a_body_without_keys_is_kept_to_t
     assert kept_body("no json") == "no json"
 
 
+@pytest.mark.full
 @given(
     st.recursive(
         st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
@@ -238,6 +245,7 @@ def test_no_text_under_the_name_of_a_key_is_kept_wherever_it_stands(value: Any) 
     assert json.loads(kept)[1]["deep"][0]["x-API-key"] == ""
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_generate_content_and_other_apis_are_answered_alike_when_they_are_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -280,6 +288,7 @@ def test_a_cassette_does_not_choose_the_server_that_gets_the_key(path: str) -> N
         list(read_cassette([line]))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x:99999", "http://x/?key=1"])
 def test_what_is_no_url_of_a_server_is_refused(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["record", url, str(tmp_path / "x")], ["replay", str(tmp_path / "x"), url], ["bench", url]):

@@ -375,6 +375,7 @@ def replaying(recorded: Mapping[Probe, HttpAnswer]) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_our_own_gateway_has_no_breach() -> None:
     async with over_http(CONFIG) as house:
@@ -385,6 +386,7 @@ async def test_our_own_gateway_has_no_breach() -> None:
     assert len(report.findings) == sum(1 for api in APIS for _ in probes(TRIALS[api], "sim"))
 
 
+@pytest.mark.full
 def test_a_breach_is_told_and_the_exit_status_is_one(
     recorded: Mapping[Probe, HttpAnswer], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -406,6 +408,7 @@ def test_a_breach_is_told_and_the_exit_status_is_one(
     assert (breach["probe"], breach["streamed"], told["breaches"]) == ("text", True, 1)
 
 
+@pytest.mark.full
 def test_a_server_that_nobody_runs_or_without_any_api_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", "http://127.0.0.1:1", "--model", "sim"]) == 1
     assert "cannot be asked" in capsys.readouterr().err

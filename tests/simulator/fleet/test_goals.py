@@ -45,6 +45,7 @@ def trial(cell: Cell, name: str = "cache_aware", requests: int = REQUESTS) -> Tr
     return tried(cell, 0, chooser(name), chooser("round_robin"), requests)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("cell", SMALL, ids=lambda cell: f"{cell.kind}-{cell.replicas}-{cell.speeds}-{cell.events}")
 def test_cache_aware_is_near_its_goals_in_a_small_fleet(cell: Cell) -> None:

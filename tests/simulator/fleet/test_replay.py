@@ -220,6 +220,7 @@ FLEETS = st.builds(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(sorted(GENERATORS)), FLEETS, st.sampled_from(["round_robin", "least_requests", "greedy"]))
 def test_every_request_ends_once_and_nothing_stays_behind(kind: str, fleet: FleetSettings, name: str) -> None:

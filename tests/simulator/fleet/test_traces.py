@@ -90,6 +90,7 @@ def test_any_lines_are_read_or_refused(lines: list[str]) -> None:
             read_trace("odd", [*head, *lines], 10).check()
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
 def test_a_generated_trace_is_whole_and_the_same_for_the_same_seed(kind: str) -> None:
     load = Load(requests=150, rate=10.0, seed=3)
@@ -114,6 +115,7 @@ SHARED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", sorted(GENERATORS))
 def test_a_generated_trace_shares_what_its_kind_says(kind: str) -> None:
@@ -184,6 +186,7 @@ def test_the_command_says_how_far_each_run_is_and_compares_cache_aware_unasked(
     assert all(name in told.out for name in every)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

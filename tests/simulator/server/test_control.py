@@ -80,6 +80,7 @@ async def test_the_command_sets_asks_and_clears(capsys: pytest.CaptureFixture[st
             assert capsys.readouterr().out.strip() == said
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

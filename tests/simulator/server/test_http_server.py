@@ -64,6 +64,7 @@ def listens(url: str) -> bool:
     return True
 
 
+@pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3, 5, 8, 13, 21, 34])
 @pytest.mark.parametrize("away", [0.0, 3600.0])
 async def test_an_engine_that_is_stopped_while_it_restarts_is_gone_and_can_be_started_again(

@@ -188,6 +188,7 @@ async def test_a_restart_drops_every_stream_and_comes_back_empty_on_the_same_por
         assert engine.counters["restarts"] == 1
 
 
+@pytest.mark.sampled(keep=4)
 async def test_an_engine_that_restarts_may_stay_away_for_a_while(codec) -> None:
     clock = FakeClock()
     async with SimulatedEngine(timer=clock) as engine, peer(engine, codec) as client:
@@ -274,6 +275,7 @@ async def test_a_stop_with_grace_lets_answers_finish(codec) -> None:
         await stopping
 
 
+@pytest.mark.full
 async def test_the_command_serves_until_it_is_told_to_stop() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "smg_simulator", "--port", "0", "--model", "mini",

@@ -90,6 +90,7 @@ def test_arbitrary_json_is_refused_in_good_order(value):
     assert check(json.dumps(value).encode("utf-8", "surrogatepass")) is None
 
 
+@pytest.mark.full
 @given(st.dictionaries(st.sampled_from(ChatBody.__struct_fields__), values, max_size=6))
 @example({"x` - at `$.messages": 1})
 @example({'"': 1})

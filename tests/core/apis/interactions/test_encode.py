@@ -56,6 +56,7 @@ def followed(events: list[Any]) -> InteractionGrammar:
     return grammar
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200), deadline=None)
 @given(streams(), st.sampled_from(REVISIONS), st.sampled_from(["auto", "none"]), st.data())
 def test_a_stream_keeps_the_grammar_and_says_what_the_whole_answer_says(

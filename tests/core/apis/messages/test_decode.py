@@ -148,6 +148,7 @@ def plain(turns: Sequence[Message]) -> list[tuple[str, tuple[Part, ...]]]:
     return [(turn.role, turn.parts) for turn in turns]
 
 
+@pytest.mark.full
 @given(conversations())
 def test_a_conversation_is_read_back_as_it_was_written(turns: tuple[Message, ...]) -> None:
     body = written(turns)
@@ -171,6 +172,7 @@ def test_every_part_knows_its_block(turns: tuple[Message, ...]) -> None:
             assert body["messages"][int(message)]["content"][int(rest[:-1])] == block(part)
 
 
+@pytest.mark.full
 @given(conversations(), st.data())
 def test_what_the_user_said_beside_results_comes_behind_them(turns: tuple[Message, ...], data: st.DataObject) -> None:
     places = [place for place, turn in enumerate(turns) if turn.role == "tool"]
@@ -185,6 +187,7 @@ def test_what_the_user_said_beside_results_comes_behind_them(turns: tuple[Messag
     assert read == [*plain(turns[: place + 1]), ("user", (Text(words),)), *plain(turns[place + 1 :])]
 
 
+@pytest.mark.full
 @given(conversations(), OBJECTS)
 def test_a_field_that_is_not_known_changes_nothing_else(turns: tuple[Message, ...], schema: Body) -> None:
     body = written(turns) | {"tools": [{"name": "f", "input_schema": schema}]}
@@ -241,6 +244,7 @@ def places_in(value: Any) -> list[tuple[Any, Any]]:
     return [place for key, each in inner for place in ((value, key), *places_in(each))]
 
 
+@pytest.mark.full
 @given(conversations(), TOOLS, JSON, st.booleans(), st.data())
 def test_a_body_with_any_value_in_any_place_is_read_or_refused(
     turns: tuple[Message, ...], tools: list[FunctionTool], value: Any, count: bool, data: st.DataObject
@@ -375,6 +379,7 @@ SEARCHED += [{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "co
 THINKS: Body = {"max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024}}
 
 
+@pytest.mark.sampled(keep=26)
 @pytest.mark.parametrize("thinking", [{}, {"thinking": {"type": "adaptive"}}, THINKS])
 @pytest.mark.parametrize("prefill", ["continue", "refuse"])
 @pytest.mark.parametrize(

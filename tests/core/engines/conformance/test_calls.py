@@ -48,6 +48,7 @@ async def reached(
     return engine, bench.transport(Target.parse(f"grpcs://127.0.0.1:{engine.port}", tls=tls))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("kind",), keep=2)
 async def test_messages_arrive_whole_and_in_order(reached: tuple[PeerEngine, Transport]) -> None:
     receiver = Recorder()
@@ -100,6 +101,7 @@ async def test_a_hundred_streams_do_not_mix(transport: Transport) -> None:
         assert receiver.messages_seen == [f"{number}:".encode().ljust(size + 10, b".") for number in range(20)]
 
 
+@pytest.mark.full
 @pytest.mark.sampled
 async def test_a_thousand_streams_are_open_at_once(transport: Transport, engine: PeerEngine) -> None:
     receivers = [Recorder() for _ in range(1000)]
@@ -227,6 +229,7 @@ async def test_a_receiver_with_a_fault_of_its_own_loses_its_own_call_only(
     assert len(other.messages_seen) == 4
 
 
+@pytest.mark.full
 async def test_a_paused_call_stops_the_engine_and_a_resumed_one_loses_nothing(
     transport: Transport, engine: PeerEngine
 ) -> None:

@@ -190,6 +190,7 @@ async def other_process(port: int) -> Process:
     return process
 
 
+@pytest.mark.full
 async def test_a_killed_engine_ends_all_its_calls_and_the_next_one_is_found(bench: Bench) -> None:
     port = free_port()
     process = await other_process(port)

@@ -247,6 +247,7 @@ async def test_questions_have_connections_of_their_own_where_all_are_in_use() ->
         call.cancel()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("others", [True, False])
 async def test_a_question_for_which_nothing_became_free_tells_whether_others_were_answered(others: bool) -> None:
     bounds = {"http_connections": 1, "question_calls": 0, "waiting_calls": 0}
@@ -299,6 +300,7 @@ async def test_a_question_for_which_the_queue_has_no_room_tells_whether_others_w
     assert caught.value.answers_others is others
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("question", [True, False])
 async def test_a_server_that_takes_no_connection_in_time_is_late_whatever_comes_over_others(
     monkeypatch: pytest.MonkeyPatch, question: bool

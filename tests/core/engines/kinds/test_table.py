@@ -170,6 +170,7 @@ def test_a_row_is_opened_in_one_way() -> None:
     assert grpc_kind("bare", row.codec).packing is None
 
 
+@pytest.mark.full
 def test_reading_the_table_imports_neither_protobuf_nor_numpy_nor_a_client() -> None:
     code = (
         "import sys; from smg_core.engines.kinds.table import kind; kind('vllm');"

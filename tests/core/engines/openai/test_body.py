@@ -51,6 +51,7 @@ def written(request: GenerationRequest, **options: Any) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.full
 @given(chat_requests())
 def test_what_chat_can_say_is_read_back_as_the_same_request(request: GenerationRequest) -> None:
     read = decode_chat(Incoming(write_body(request), request_id="chatcmpl-1"))

@@ -270,6 +270,7 @@ async def test_a_server_that_goes_away_in_mid_stream_is_gone() -> None:
     assert sink.text()
 
 
+@pytest.mark.full
 async def test_an_answer_that_takes_too_long_is_late() -> None:
     config = attrs.evolve(PACED, faults=(Fault("stall", after=3),))
     async with far(config=config) as (house, engine):
@@ -311,6 +312,7 @@ async def test_closing_ends_what_is_in_flight() -> None:
 # --------------------------------------------------------------------------------------------------- stop, and hold back
 
 
+@pytest.mark.full
 async def test_a_call_that_is_cancelled_stops_the_far_engine_and_says_nothing_more() -> None:
     async with far(config=PACED) as (house, engine):
         sink = Heard()

@@ -77,6 +77,7 @@ def step(live: LiveTranslation, message: Any) -> list[Any]:
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("before", [[], [TEXT], [WRITES], [COMMITS, TEXT]])
 @given(steps=STEPS)
 def test_whatever_comes_each_response_is_one_of_the_table(before: list[Any], steps: list[Any]) -> None:

@@ -61,6 +61,7 @@ def test_every_concept_has_a_cell(kind: str) -> None:
     assert set(FORMATS[kind][2]) == set(CONCEPTS)
 
 
+@pytest.mark.sampled(keep=103)
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("concept", CONCEPTS)
 def test_every_cell_is_what_the_table_says(kind: str, concept: str) -> None:
@@ -106,6 +107,7 @@ HINTS |= {(GenerationRequest, "add_generation_prompt"), (GenerationRequest, "con
 """Fields of which no concept is made: they are hints, or go with others that are; of the last seven tests of their own tell."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "table",
     [anthropic_body.FIELDS, gemini_body.FIELDS, responses_body.FIELDS],

@@ -104,6 +104,7 @@ def message_with(spans: list[Span], resource: Mapping[str, Any]) -> ExportTraceS
     return ExportTraceServiceRequest(resource_spans=[of_resource])
 
 
+@pytest.mark.full
 @given(st.lists(SPANS, max_size=4), PAIRS)
 def test_what_is_encoded_is_read_as_the_same_spans(spans: list[TraceSpan], resource: dict[str, Any]) -> None:
     sent = encoded_request(resource, "smg-sdk", [encoded_span(each) for each in spans])

@@ -167,6 +167,7 @@ plays = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(400), deadline=None)
 @given(
     kind=st.sampled_from(["stream", "whole"]),

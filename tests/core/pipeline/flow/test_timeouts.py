@@ -299,6 +299,7 @@ async def test_a_request_whose_engine_cannot_be_connected_to_in_its_own_time_mov
         assert outcomes(here) == [("w0", "WorkerGone"), ("w1", None)]
 
 
+@pytest.mark.full
 async def test_one_that_waits_shorter_for_a_connection_takes_it_from_nobody() -> None:
     with unanswered() as port:
         transport = H2Transport(f"grpc://127.0.0.1:{port}", connect_timeout=3600.0)

@@ -599,6 +599,7 @@ FILE_TOOL: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("name", sorted(name for name in WRITERS if family(name).calls))
 def test_a_call_that_a_stop_string_cuts_anywhere_is_whole_or_not_valid_whatever_the_family(name: str) -> None:
     form, served = WRITERS[name], family(name)
@@ -632,6 +633,7 @@ def in_one(events: list[Event]) -> list[Event]:
     return found
 
 
+@pytest.mark.sampled(keep=64)
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 @pytest.mark.parametrize("in_reasoning", [False, True])
 def test_an_answer_in_one_piece_is_read_as_its_tokens_are_one_by_one(name: str, in_reasoning: bool) -> None:

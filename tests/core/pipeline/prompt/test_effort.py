@@ -73,6 +73,7 @@ def made(
     return request.reasoning.effort or "", prompted(request, served).text, found.budget
 
 
+@pytest.mark.sampled(keep=30)
 @pytest.mark.parametrize("name", REASONING)
 @pytest.mark.parametrize("api", APIS)
 def test_a_level_does_something_on_every_family_that_reasons(name: str, api: str) -> None:
@@ -95,6 +96,7 @@ def test_a_level_does_something_on_every_family_that_reasons(name: str, api: str
         assert (level, text.rpartition("\n")[2], budget) == (told, told, None)
 
 
+@pytest.mark.sampled(keep=53)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("name", [each for each in names() if not pairs_of(family(each)) and not family(each).headed])
 def test_a_level_does_nothing_on_a_family_that_does_not_reason(name: str, api: str) -> None:

@@ -44,6 +44,7 @@ def state_behind(events: Sequence[Any], spoken: bool) -> StreamState:
     return state
 
 
+@pytest.mark.full
 @given(streams(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=3))
 def test_any_stream_is_a_response_by_the_table(
     events: list[Event], inside: bool, spoken: bool, cuts: list[int]
@@ -63,6 +64,7 @@ def test_any_stream_is_a_response_by_the_table(
         assert [item for item in settled if item["type"] != "mcp_list_tools"] == done
 
 
+@pytest.mark.full
 @given(streams(), st.integers(0, 40))
 def test_a_response_that_is_cut_off_anywhere_closes_what_is_open(events: list[Event], at: int) -> None:
     made = encoder()

@@ -55,6 +55,7 @@ def turns(sound: bytes, **settings: float) -> list[tuple[int, bool]]:
     return [(each.at_ms, each.sound is None) for each in found]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("background", [-90.0, -60.0, -45.0])
 def test_a_sentence_is_heard_in_silence_and_noise(background: float) -> None:
     sound = mixed(bytes(RATE * 2) + speech(2.0) + bytes(RATE * 4), noise(5.0, background))
@@ -64,6 +65,7 @@ def test_a_sentence_is_heard_in_silence_and_noise(background: float) -> None:
     assert 3350 <= end <= 3600  # 500 ms behind the last
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("level", [-90.0, -60.0, -45.0, -30.0])
 def test_steady_noise_is_no_speech(level: float) -> None:
     assert turns(noise(8.0, level)) == []
@@ -79,6 +81,7 @@ def test_a_click_is_no_speech() -> None:
     assert turns(bytes(RATE * 2) + noise(0.02, -10.0) + bytes(RATE * 4)) == []
 
 
+@pytest.mark.full
 def test_a_higher_threshold_wants_louder_speech() -> None:
     sound = mixed(bytes(RATE * 2) + speech(2.0, -38.0) + bytes(RATE * 4), noise(5.0, -52.0))
     assert turns(sound, threshold=0.3)

@@ -1,5 +1,6 @@
 """Silero's model finds turns: in a voice, in a voice amid noise, and not in noise alone; other streams begin anew."""
 
+import pytest
 from tests.core.apis.realtime.wire.test_hearing import VAD, noise, pcm, speech
 
 from smg_core.apis.realtime.wire.hearing import Heard, Hearing
@@ -39,6 +40,7 @@ def test_how_a_stream_is_cut_changes_nothing() -> None:
     assert heard(sound, 1538) == heard(sound, 48_000) == heard(sound, len(sound))
 
 
+@pytest.mark.full
 def test_a_voice_is_heard_amid_noise_and_noise_alone_is_none() -> None:
     loud = noise(3, -20)
     assert heard(loud) == []

@@ -28,6 +28,7 @@ WORDS = st.sampled_from(
 SAID = st.text(max_size=20) | VALUES.map(json.dumps) | st.dictionaries(WORDS, VALUES, max_size=4).map(json.dumps)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", CLIENT_ITEMS)
 @given(said=SAID)
 def test_whatever_a_model_writes_makes_an_item_that_can_be_replayed(kind: str, said: str) -> None:

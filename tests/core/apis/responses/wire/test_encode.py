@@ -99,6 +99,7 @@ def test_every_stream_keeps_the_grammar_and_says_what_the_whole_body_says(
     Response.model_validate(last)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(40))
 @given(streams())
 def test_the_sdks_own_state_machine_takes_every_stream(events: list[Event]) -> None:

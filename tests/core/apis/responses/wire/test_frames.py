@@ -49,6 +49,7 @@ def test_a_field_of_the_frame_itself_is_refused_by_its_name(fields: dict[str, An
     assert refused == name
 
 
+@pytest.mark.full
 @given(st.lists(st.tuples(st.sampled_from(["response.created", "error"]), FIELDS), max_size=5), st.none() | LANES)
 def test_every_event_of_a_stream_is_a_frame_that_names_its_lane(
     events: list[tuple[str, dict[str, Any]]], lane: str | None

@@ -28,6 +28,7 @@ def decoded(block: bytes) -> list[tuple[str, str]]:
     return fields
 
 
+@pytest.mark.full
 @given(
     path=ascii_text, authority=ascii_text, agent=ascii_text, metadata=st.lists(st.tuples(key, ascii_text), max_size=5)
 )

@@ -175,12 +175,14 @@ headers_like = st.builds(
 )
 
 
+@pytest.mark.full
 @given(st.lists(headers_like, max_size=40), st.booleans())
 @settings(max_examples=examples(500), deadline=None)
 def test_arbitrary_frames_do_no_harm(frames: list[bytes], together: bool) -> None:
     survive([b"".join(frames)] if together else frames)
 
 
+@pytest.mark.full
 @given(
     seed=st.integers(0, 50),
     edits=st.lists(

@@ -239,6 +239,7 @@ async def test_a_question_that_is_late_while_others_are_answered_leaves_no_conne
     assert transport.connections == 1
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("others", [False, True])
 async def test_a_call_that_gets_no_stream_in_its_time_is_late_unless_others_are_answered_meanwhile(
     server: RawServer, connect: Callable[..., H2Transport], others: bool

@@ -45,6 +45,7 @@ def test_a_message_has_the_bytes_that_aws_gives_it() -> None:
     )
 
 
+@pytest.mark.full
 @given(FRAMES, st.data())
 def test_any_split_gives_the_same_messages(frames: list[tuple[dict[str, object], bytes]], data: st.DataObject) -> None:
     whole = b"".join(frame(headers, payload) for headers, payload in frames)  # type: ignore[arg-type]
