@@ -20,6 +20,7 @@ from smg_core.errors import (
     ClientGone,
     HeadersTooLarge,
     InternalError,
+    InvalidRequest,
     PayloadTooLarge,
     SmgError,
     UnsupportedMedia,
@@ -49,6 +50,8 @@ OPENAI_VERSION: Header = (b"openai-version", b"2020-10-01")
 _BINARY = ("2", "3")  # versions of HTTP without Transfer-Encoding; there the server checks the host
 _PLAIN = frozenset({"identity", ""})
 _CODINGS = _PLAIN | {"gzip", "x-gzip"}
+_BLANKS = 1 << 16
+"""Bytes of blanks that may stand before the first other character of a body; no client writes one."""
 _WRITTEN = 1 << 18  # bytes of a whole response that are written at once
 
 _QUERY = "smg.query"
@@ -408,11 +411,14 @@ class Exchange:
 
     async def _gathered(self, first: bytes, coding: str, limit: int, held: Held | None) -> bytes:
         """A body that begins with `first` and comes in several pieces, or is coded."""
-        whole, sent = BytesIO(), self._pieces(first)
+        whole, sent, blank = BytesIO(), self._pieces(first), True
         with self._giving_way(held):
             async for piece in sent if coding in _PLAIN else inflated(sent, limit):
                 whole.write(piece)
                 size = whole.tell()
+                blank = blank and (not piece or piece.isspace())
+                if blank and size > _BLANKS:
+                    raise InvalidRequest(f"The request's body begins with more than {_BLANKS:,} blanks.")
                 if size > limit:
                     raise _too_large(limit)
                 if held is not None and (self._more or size > len(piece)):

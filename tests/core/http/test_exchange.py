@@ -83,6 +83,28 @@ async def test_a_body_over_its_bound_is_refused_as_soon_as_it_is(bodies: tuple[b
         await made.body(3)
 
 
+async def test_a_body_that_is_blank_for_long_is_refused_and_not_read_further() -> None:
+    left = iter(pieces(*[b" \n\t\r" * 4096] * 1000))
+    count = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        return next(left)
+
+    made = Exchange({"method": "POST", "path": "/", "headers": []}, receive, _unsent)
+    with pytest.raises(InvalidRequest, match="more than 65,536 blanks"):
+        await made.body(1 << 30)
+    assert count == 5
+
+
+async def test_some_blanks_before_a_body_and_any_number_behind_its_first_character_are_taken() -> None:
+    blanks = b" " * (1 << 16)
+    made, _ = exchange(pieces(blanks, b"", b"{", blanks, blanks, b"}"))
+
+    assert await made.body(1 << 30) == blanks + b"{" + blanks * 2 + b"}"
+
+
 async def test_a_body_that_is_announced_too_long_is_refused_unread() -> None:
     made, _ = exchange([], [(b"content-length", b"4")])
 
