@@ -23,7 +23,7 @@ from smg_core import Gateway, WorkerSpec
 from smg_core.admin.metrics.meter import Meter, metrics_bytes
 from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
-from smg_core.config import config_of
+from smg_core.config import ConfigError, config_of
 from smg_core.history import open_store
 from smg_core.routing import CacheAware, LeastLoad
 
@@ -53,12 +53,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def gpu_price(gpu: str, hours: float = 1.0) -> str:
-    """What so many hours of a GPU cost.
-
-    Args:
-        gpu: h100 or h200
-        hours: how many
-    """
+    """What so many hours of a GPU, h100 or h200, cost."""
     return f"{ {'h100': 2.5, 'h200': 3.5}[gpu.lower()] * hours:.2f} USD"
 
 
@@ -117,4 +112,7 @@ async def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulated", action="store_true", help="engines without a model in the place of the GPUs")
-    asyncio.run(main(parser.parse_args()))
+    try:
+        asyncio.run(main(parser.parse_args()))
+    except (ConfigError, ModuleNotFoundError) as error:
+        sys.exit(str(error))

@@ -196,7 +196,7 @@ def complaint(shape: FieldType | Setting, value: object) -> str | None:
         wrong = next((item for item in value if shape.choices and item not in shape.choices), None)
         return None if wrong is None else _no_choice(shape, wrong)
     if not _is_kind(shape.kind, value):
-        return _unlike(shape, value)
+        return _no_choice(shape, str(value).lower()) if shape.choices else _unlike(shape, value)
     if shape.choices and value not in shape.choices:
         return _no_choice(shape, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -276,13 +276,16 @@ def from_text(setting: Setting, text: str) -> object:
 
 
 def from_file(setting: Setting, value: object) -> object:
-    """A value from a parsed file: a list becomes a tuple, one string may stand for a list of one, 5 may mean 5.0."""
+    """A value from a parsed file: a list becomes a tuple, one string may stand for a list of one, 5 may mean 5.0, and what YAML
+    takes for a truth value is the word again where it is one of the choices: `kind: off`."""
     if setting.repeated and isinstance(value, list):
         return tuple(value)
     if setting.repeated and isinstance(value, str):
         return (value,)
     if setting.kind == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, bool) and (word := "on" if value else "off") in setting.choices:
+        return word
     return value
 
 

@@ -31,18 +31,19 @@ class Codex:
     home: Path
     workspace: Path
 
-    async def configure(self, served: Served, top: str = "", over: str = "HTTP") -> None:
-        """Write config.toml: what `setup` prints, with further lines above it, and without the WebSocket for what is tried over
-        HTTP."""
+    async def configure(self, served: Served, top: str = "", over: str = "HTTP", *, upgrades: bool = True) -> str:
+        """Write config.toml: what `setup` prints, with further lines above it, with or without the WebSocket for what is tried
+        over it or over HTTP; `upgrades`, whether `setup` will find that it works. Returns what `setup` has warned of."""
         command = [sys.executable, "-m", "smg_core", "setup", "codex", "--url", served.url]
         printed = await run(command, self.workspace, NO_SETTINGS)
-        assert (printed.status, printed.err) == (0, "")
+        assert printed.status == 0
         quiet = "check_for_update_on_startup = false\n"
         line = "supports_websockets = true\n"
-        assert line in printed.out
-        lines = printed.out if over == "WebSocket" else printed.out.replace(line, "")
+        assert (line in printed.out) is upgrades
+        lines = printed.out.replace(line, "") + (line if over == "WebSocket" else "")
         (self.home / "config.toml").write_text(quiet + top + lines + QUIET)
         served.exchanges.clear()
+        return printed.err
 
     async def run(self, *arguments: str) -> "Told":
         program = [str(self.npm / "node_modules" / ".bin" / "codex"), "exec"]
@@ -162,7 +163,7 @@ async def test_a_connection_is_kept_and_only_what_is_new_is_sent_on_it(codex: Co
 
 async def test_a_client_whose_websocket_is_refused_goes_on_over_http(codex: Codex, record_property: Saw) -> None:
     async with serving(scripted(("", Reply("Good day to you."))), upgrades=False) as served:
-        await codex.configure(served, over="WebSocket")
+        await codex.configure(served, over="WebSocket", upgrades=False)
         told = await codex.run("say something")
         refused = [each.status for each in served.asked("/v1/responses", "GET")]
         posted = [each.status for each in served.asked("/v1/responses")]
@@ -269,10 +270,11 @@ async def test_a_gateway_without_an_engine_is_not_stormed(codex: Codex, over: st
 
 async def test_a_prompt_over_the_context_is_told_as_such(codex: Codex, record_property: Saw) -> None:
     async with serving(attrs.evolve(scripted(("", Reply("Never."))), context_length=4096)) as served:
-        await codex.configure(served)
+        warned = await codex.configure(served)
         told = await codex.run("say something")
         asked = served.asked("/v1/responses")
 
+    assert "codex will not work with sim: its first prompt alone has about" in warned
     assert told.status == 1
     assert len(asked) == 1
     assert "ran out of room" in str(told.events)

@@ -73,7 +73,7 @@ def _making(folder: Path) -> Iterator[bool]:
     """Say whether what belongs in `folder` has still to be installed; one process at a time is told so, and at the end of its
     block the folder is complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / "lock").open("w") as lock:
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / "done"
         needed = not done.exists()

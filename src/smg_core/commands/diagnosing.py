@@ -1,22 +1,23 @@
 """Looks at a deployment for `smg-gateway doctor`: what is wrong, and what to do about it (edge).
 
 Decides what is looked at: the configuration, its security, the engines, the stores, the clocks, and what the machine allows. Asks
-engines and stores, starts nothing and changes nothing. Above: doctor. Below: config.check, operation.deployment, fleet.connect.
+engines and stores, starts nothing and changes nothing. Above: doctor. Below: diagnosing_stores, config.check,
+operation.deployment, fleet.connect.
 """
 
 import asyncio
-import shutil
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
 
 import attrs
 
 from smg_core.apis.rows import PERMISSIONS
+from smg_core.clock import Clock
+from smg_core.commands.diagnosing_stores import look_at_stores
+from smg_core.commands.diagnosis import Diagnosis, FindingState, of_clock
 from smg_core.config.check import check
 from smg_core.config.config import Config, without_password
 from smg_core.engines.base import EngineFacts, ModelInfo
@@ -29,28 +30,14 @@ from smg_core.server.http_server import connections_within
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["Diagnosis", "diagnoses"]
+__all__ = ["diagnoses"]
 
-FindingState = Literal["ok", "warn", "FAIL"]
-_STORE_PORTS = {"redis": 6379, "rediss": 6379, "valkey": 6379, "postgresql": 5432, "oracle": 1521}
-SKEW_S, BAD_SKEW_S = 2.0, 30.0
-"""Seconds that two clocks may differ before it is said, and before tokens and signatures fail by it."""
 AT_ONCE = 16
 """Engines that are asked beside each other."""
 
 
-@attrs.frozen
-class Diagnosis:
-    """One thing that was looked at: its area, how it is, what was found, and what to do about it ("" where nothing)."""
-
-    area: str
-    state: FindingState
-    what: str
-    do: str = ""
-
-
-async def diagnoses(config: Config, problems: Sequence[str], timeout: float) -> AsyncIterator[Diagnosis]:
-    """All that is looked at, in the order of a start."""
+async def diagnoses(config: Config, problems: Sequence[str], timeout: float, clock: Clock) -> AsyncIterator[Diagnosis]:
+    """All that is looked at, in the order of a start; `clock` is what other clocks are held against."""
     for each in _configuration(config, problems):
         yield each
     for each in _security(config):
@@ -62,9 +49,10 @@ async def diagnoses(config: Config, problems: Sequence[str], timeout: float) -> 
         yield Diagnosis("engines", "FAIL", str(error), "mend the file that workers.file names")
     for each in await _engines(config, specs, timeout):
         yield each
-    for each in await _stores(config, timeout):
+    stores = await look_at_stores(config, timeout, clock)
+    for each in stores.diagnoses:
         yield each
-    for each in await _clocks(config, specs, timeout):
+    for each in await _clocks(config, specs, stores.ahead, timeout, clock):
         yield each
     for each in _machine(config):
         yield each
@@ -191,82 +179,31 @@ def _of_models(engines: Sequence[_Met]) -> Iterator[Diagnosis]:
             yield Diagnosis("engines", "warn", what, "start them alike: a long request fits only some of them")
 
 
-# ----------------------------------------------------------------------------------------------------- stores and clocks
+# ----------------------------------------------------------------------------------------------------------------- clocks
 
 
-async def _stores(config: Config, timeout: float) -> list[Diagnosis]:
-    named = {
-        "history.url": config.history.url,
-        "limits.store": config.limits.store,
-        "ledger.url": config.ledger.url if config.ledger.enabled else None,
-    }
-    found = [await _store(path, url, timeout) for path, url in named.items() if url]
-    if not config.history.url:
-        found.append(Diagnosis("stores", "ok", "history.url: serve keeps a file of its own in the state folder"))
-    return found
-
-
-async def _store(path: str, url: str, timeout: float) -> Diagnosis:
-    parts = urlsplit(url)
-    shown = without_password(url)
-    if parts.scheme in ("memory", ""):
-        return Diagnosis(
-            "stores", "warn", f"{path}: {shown}: gone with the process", "name a file or a database to keep it"
-        )
-    if parts.scheme == "sqlite":
-        return _sqlite(path, Path(url.partition(":///")[2].partition("?")[0]).expanduser())
-    port = parts.port or _STORE_PORTS.get(parts.scheme.partition("+")[0], 0)
-    try:
-        async with asyncio.timeout(timeout):
-            began = time.monotonic()
-            _, writer = await asyncio.open_connection(parts.hostname or "127.0.0.1", port)
-            writer.close()
-    except (OSError, TimeoutError) as error:
-        what = f"{path}: {shown}: {error or f'no answer within {timeout:g} s'}"
-        return Diagnosis("stores", "FAIL", what, "start it, or correct its host and port")
-    return Diagnosis("stores", "ok", f"{path}: {shown}: {(time.monotonic() - began) * 1000:.0f} ms to connect")
-
-
-def _sqlite(path: str, file: Path) -> Diagnosis:
-    folder = file.parent
-    if not folder.is_dir():
-        return Diagnosis("stores", "FAIL", f"{path}: there is no folder {folder}", f"mkdir -p {folder}")
-    free = shutil.disk_usage(folder).free
-    state: FindingState = "ok" if free > 1 << 30 else "warn"
-    return Diagnosis(
-        "stores", state, f"{path}: {file}, {free >> 20} MiB free", "" if state == "ok" else "make room on the disk"
-    )
-
-
-async def _clocks(config: Config, specs: Sequence[WorkerSpec], timeout: float) -> list[Diagnosis]:
-    """How far this machine's clock is from those of servers that say theirs: HTTP engines and the issuer of tokens."""
+async def _clocks(
+    config: Config, specs: Sequence[WorkerSpec], stores: Mapping[str, float], timeout: float, clock: Clock
+) -> list[Diagnosis]:
+    """How far this machine's clock is from those that say theirs: stores, HTTP engines and the issuer of tokens."""
     urls = [each.url for each in specs if each.url.startswith(("http://", "https://"))]
     urls += [config.oidc.issuer] if config.oidc.issuer else []
-    skews = [(url, skew) for url in dict.fromkeys(urls) if (skew := await _skew(url, timeout)) is not None]
-    if not skews:
-        return [Diagnosis("clocks", "ok", "nobody in the settings says its own time")]
-    return [_of_clock(without_password(url), skew) for url, skew in skews]
+    asked = [*dict.fromkeys(urls)]
+    ahead = await asyncio.gather(*(_skew(url, timeout, clock) for url in asked))
+    told = {without_password(url): each for url, each in zip(asked, ahead, strict=True) if each is not None}
+    found = [of_clock(who, each) for who, each in {**stores, **told}.items()]
+    return found or [Diagnosis("clocks", "ok", "nobody in the settings says its own time")]
 
 
-def _of_clock(url: str, skew: float) -> Diagnosis:
-    if abs(skew) <= SKEW_S:
-        return Diagnosis("clocks", "ok", f"{url}: within {SKEW_S:g} s of this machine")
-    state: FindingState = "FAIL" if abs(skew) > BAD_SKEW_S else "warn"
-    what = f"{url}: {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine"
-    return Diagnosis(
-        "clocks", state, what, "have both follow NTP (timedatectl set-ntp true): tokens expire by the clock"
-    )
-
-
-async def _skew(url: str, timeout: float) -> float | None:
+async def _skew(url: str, timeout: float, clock: Clock) -> float | None:
     """Seconds by which the server's clock is ahead, None where it does not say."""
     import httpx
 
     try:
         async with httpx.AsyncClient(timeout=timeout, follow_redirects=False) as client:
-            before = time.time()
+            before = clock.time()
             answer = await client.head(url)
-            middle = (before + time.time()) / 2
+            middle = (before + clock.time()) / 2
         return parsedate_to_datetime(answer.headers["date"]).timestamp() + 0.5 - middle
     except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError):
         return None

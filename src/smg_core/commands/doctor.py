@@ -4,8 +4,13 @@ What is looked at is imported when it is run. Above: cli. Below: diagnosing.
 """
 
 import argparse
+import json
+import sys
 from collections.abc import Sequence
 
+import attrs
+
+from smg_core.clock import SystemClock
 from smg_core.config.config import Config
 from smg_core.settings import number_flag
 
@@ -22,23 +27,23 @@ def doctor_flags(parser: argparse.ArgumentParser) -> None:
 def doctor(config: Config, problems: Sequence[str], *, timeout: float, as_json: bool) -> int:
     """Look at the deployment of a configuration, with `problems` that were found in it before; the exit status: 1 where something
     fails."""
-
     import asyncio
-    import json
 
-    import attrs
+    from smg_core.commands.diagnosing import diagnoses
+    from smg_core.commands.diagnosis import Diagnosis
 
-    from smg_core.commands.diagnosing import Diagnosis, diagnoses
+    async def told() -> list[Diagnosis]:
+        found = []
+        async for each in diagnoses(config, problems, timeout, SystemClock()):
+            found.append(each)
+            if not as_json:
+                print(f"{each.state:<5} {each.area:<13} {each.what}")
+                if each.do:
+                    print(f"{'':<19} -> {each.do}")
+                sys.stdout.flush()  # what waits for its time-out is still to come
+        return found
 
-    async def gathered() -> list[Diagnosis]:
-        return [each async for each in diagnoses(config, problems, timeout)]
-
-    found = asyncio.run(gathered())
+    found = asyncio.run(told())
     if as_json:
         print(json.dumps([attrs.asdict(each) for each in found]))
-    else:
-        for each in found:
-            print(f"{each.state:<5} {each.area:<13} {each.what}")
-            if each.do:
-                print(f"{'':<19} -> {each.do}")
     return 1 if any(each.state == "FAIL" for each in found) else 0

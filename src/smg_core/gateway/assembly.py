@@ -74,7 +74,7 @@ from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
-from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_tools
+from smg_core.tools.opening import OpenTools, ToolFunctions, check_functions, hosted_tools
 from smg_core.vector_stores.work import VectorStoreWork
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -153,6 +153,7 @@ class Assembly:
         check_roles(clock=clock, channel=channel, board=board)
         check_lists(apis=apis, guardrails=guardrails, history_hooks=history_hooks, tools=tools)
         check_others(policies, rng, tokenizer, ids=ids, call_later=call_later)
+        check_functions(tools)
         world = _World(
             clock or SystemClock(),
             ids or random_ids(),

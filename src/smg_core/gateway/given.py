@@ -115,6 +115,8 @@ def check_others(policies: object, rng: object, tokenizer: object, **called: obj
         problems.append(
             f"policies: expected a dictionary, not {type(policies).__name__}: policies={{'MODEL/ROLE': ...}}"
         )
+    elif wrong := [each for each in policies if not isinstance(each, str)]:
+        problems.append(f"policies: expected 'MODEL', 'MODEL/ROLE' or '*/ROLE' for a key, not {wrong[0]!r:.60}")
     if not isinstance(rng, random.Random):
         problems.append(f"rng: expected a random.Random, not {type(rng).__name__}")
     if isinstance(tokenizer, str | Path):
@@ -168,6 +170,11 @@ def given_workers(workers: object, config: Config) -> list[WorkerSpec]:
             reaching.check(spec)
         except (ValueError, LookupError) as error:
             problems.append(f"workers[{at}]: {error}")
+        if spec.label in {other.label for other in found}:
+            problems.append(
+                f"workers[{at}]: there is a worker {spec.label} already; two of one address have names: "
+                "WorkerSpec(url, name=...)"
+            )
         if spec.role is not None and spec.role not in get_args(WorkerRole):
             problems.append(f"workers[{at}]: role: {spec.role!r} is none of {', '.join(get_args(WorkerRole))}")
         found.append(spec)

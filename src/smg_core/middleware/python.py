@@ -7,6 +7,7 @@ A source is MODULE:ATTRIBUTE, or the name of an entry point of the group `smg.pl
 import importlib
 from collections.abc import Awaitable, Sequence
 from inspect import iscoroutinefunction, signature
+from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -202,6 +203,8 @@ def given_plugins(given: Sequence[object]) -> tuple[GivenPlugin, ...]:
 
 def _given(each: object) -> GivenPlugin:
     if isinstance(each, str):
+        if each.endswith(".wasm") and not Path(each).expanduser().is_file():
+            raise ConfigError(f"middleware: there is no file {each}")
         return GivenPlugin(entry_of_source(each))
     if isinstance(each, type) and issubclass(each, PythonPlugin):
         try:
@@ -210,6 +213,12 @@ def _given(each: object) -> GivenPlugin:
             raise ConfigError(f"middleware: {each.__qualname__}: {error.args[0]}") from None
         return GivenPlugin(entry_of_object(each), each)
     if isinstance(each, type) and next(iter(signature(each).parameters), "") == "app":
+        try:
+            signature(each).bind(None)
+        except TypeError as error:
+            raise ConfigError(
+                f"middleware: {each.__qualname__} is made with app alone, and needs more: {error}"
+            ) from None
         return GivenPlugin(entry_of_object(each, ASGI), each)
     what = f"the class {each.__qualname__}" if isinstance(each, type) else f"of the type {type(each).__qualname__}"
     raise ConfigError(

@@ -42,7 +42,7 @@ def gateway_name(config: Config) -> str:
 
 def is_default_store(url: str | None, environ: Mapping[str, str]) -> bool:
     """Whether the URL of a history is one that `DefaultStore` has filled in."""
-    return url is not None and url.startswith(f"{_url(_state_folder(environ))}/")
+    return url is not None and url.startswith(f"{_url(state_folder(environ))}/")
 
 
 class DefaultStore:
@@ -50,7 +50,7 @@ class DefaultStore:
 
     def __init__(self, name: str, environ: Mapping[str, str]) -> None:
         self._name = name
-        self._state = _state_folder(environ)
+        self._state = state_folder(environ)
         self._file: Path | None = None
         self._lock: int | None = None
         self._scratch: Scratch | None = None
@@ -126,7 +126,7 @@ class DefaultStore:
         self._file = self._lock = self._scratch = None
 
 
-def _state_folder(environ: Mapping[str, str]) -> Path:
+def state_folder(environ: Mapping[str, str]) -> Path:
     state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return state / "smg-gateway"
 

@@ -36,6 +36,7 @@ __all__ = [
     "AnswersServers",
     "OpenTools",
     "ToolFunctions",
+    "check_functions",
     "hosted_kinds",
     "hosted_tools",
     "no_built_ins",
@@ -86,6 +87,21 @@ def hosted_kinds(settings: McpConfig, api: str = "", functions: ToolFunctions = 
     if api == "chat" and not settings.chat:
         return frozenset()
     return frozenset({"mcp"}) if _runs(settings, functions) else frozenset()
+
+
+def check_functions(functions: ToolFunctions) -> None:
+    """Raise ConfigError for a function that a program gives and that can be no tool."""
+    if not functions:
+        return
+    try:
+        from smg_mcp.functions.loading import checked_functions
+        from smg_mcp.records.errors import McpConfigError
+    except ModuleNotFoundError as error:
+        raise ConfigError(missing("tools", error, "mcp")) from None
+    try:
+        checked_functions(functions, "tools")
+    except McpConfigError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _runs(settings: McpConfig, functions: ToolFunctions) -> bool:

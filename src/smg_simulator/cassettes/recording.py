@@ -6,13 +6,18 @@ at the server too, and such an exchange is not kept. WebSockets are not passed o
 
 import asyncio
 import contextlib
+import logging
+import signal
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import httpx
 import msgspec
+import uvicorn
 
 from smg_simulator.cassettes.answer_summary import AnswerSummary, summary_of_answer
 from smg_simulator.cassettes.cassette import (
@@ -24,7 +29,7 @@ from smg_simulator.cassettes.cassette import (
     redacted_body,
 )
 
-__all__ = ["CassetteRecorder"]
+__all__ = ["CassetteRecorder", "RecorderServer"]
 
 MOST_BODY = 64 << 20
 """Bytes of a request, and of an answer that is kept."""
@@ -44,11 +49,15 @@ class CassetteRecorder:
     def __init__(self, url: str, out: Path, *, most: int, secret: bytes | None, tell: Callable[[str], None]) -> None:
         self._url, self._out, self._left, self._secret, self._tell = url.rstrip("/"), out, most, secret, tell
         self._began = time.perf_counter()
-        self._writing = asyncio.Lock()
+        self._writing, self._over = asyncio.Lock(), asyncio.Event()
         self._file: BinaryIO | None = None
         self._client: httpx.AsyncClient | None = None
         self._warned_of_bytes = False
         self.kept = 0
+
+    def end(self) -> None:
+        """Give up what is under way; it is not kept."""
+        self._over.set()
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -77,42 +86,48 @@ class CassetteRecorder:
         ]
         query = scope.get("query_string", b"").decode("latin-1")
         url = f"{self._url}{scope['path']}" + (f"?{query}" if query else "")
+        made = CassetteExchange(at, scope["method"], kept_path(scope["path"], query), "", 0, AnswerSummary())
+        made.headers = kept_headers(headers)
         sent = self._client.stream(scope["method"], url, headers=passed, content=body)
+        asking = asyncio.create_task(self._passed_on(sent, made, send))
+        if await self._ends(asking, receive) and (answered := asking.result()) is not None:
+            await self._keep(made, body, credentials_in(headers), *answered)
+
+    async def _ends(self, asking: "asyncio.Task[Any]", receive: _Receive) -> bool:
+        """Whether an exchange came to its end before its client left and recording ended; then it is given up."""
+        leaving = [asyncio.create_task(_until_left(receive)), asyncio.create_task(self._over.wait())]
         try:
-            async with sent as answer:
-                made = CassetteExchange(
-                    at, scope["method"], kept_path(scope["path"], query), "", answer.status_code, AnswerSummary()
-                )
-                made.headers = kept_headers(headers)
-                whole = await self._passed_on(answer, made, receive, send)
-        except httpx.HTTPError as error:
-            await _plain(send, 502, f"{self._url} cannot be asked: {error}".encode())
-            return
-        if whole is not None:
-            await self._keep(made, body, credentials_in(headers), answer.headers.get("content-type", ""), whole)
+            await asyncio.wait((asking, *leaving), return_when=asyncio.FIRST_COMPLETED)
+            return asking.done()
+        finally:
+            for each in (asking, *leaving):
+                each.cancel()
+            await asyncio.gather(asking, *leaving, return_exceptions=True)
 
     async def _passed_on(
-        self, answer: httpx.Response, made: CassetteExchange, receive: _Receive, send: _Send
-    ) -> bytes | None:
-        """Send an answer to the client as it comes; its whole body, None where the client has left or it is too large to keep."""
-        headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
-        headers = [(name, value) for name, value in headers if name.decode() not in _HOP]
-        await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
-        left = asyncio.create_task(_until_left(receive))
+        self, sent: AbstractAsyncContextManager[httpx.Response], made: CassetteExchange, send: _Send
+    ) -> tuple[str, bytes] | None:
+        """Send an answer to the client as it comes; its content type and whole body, None where it is not to be kept."""
         pieces: list[bytes] = []
         try:
-            async for piece in answer.aiter_raw():
-                if left.done():
-                    return None
-                made.times.append(round(time.perf_counter() - self._began - made.at, 6))
-                pieces.append(piece)
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-            made.seconds = round(time.perf_counter() - self._began - made.at, 6)
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            left.cancel()
-            await asyncio.gather(left, return_exceptions=True)
-        return b"".join(pieces) if sum(map(len, pieces)) <= MOST_BODY else None
+            async with sent as answer:
+                made.status = answer.status_code
+                headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+                headers = [(name, value) for name, value in headers if name.decode() not in _HOP]
+                await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+                async for piece in answer.aiter_raw():
+                    made.times.append(round(time.perf_counter() - self._began - made.at, 6))
+                    pieces.append(piece)
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except httpx.HTTPError as error:
+            if not made.status:
+                await _plain(send, 502, f"{self._url} cannot be asked: {error}".encode())
+            return None
+        made.seconds = round(time.perf_counter() - self._began - made.at, 6)
+        await send({"type": "http.response.body", "body": b""})
+        if sum(map(len, pieces)) > MOST_BODY:
+            return None
+        return answer.headers.get("content-type", ""), b"".join(pieces)
 
     async def _keep(
         self, made: CassetteExchange, body: bytes, credentials: Sequence[str], content_type: str, whole: bytes
@@ -161,6 +176,35 @@ class CassetteRecorder:
         if self._file is not None:
             self._file.write(line)
             self._file.flush()
+
+
+class RecorderServer(uvicorn.Server):
+    """Serves a recorder until SIGINT or SIGTERM. The signal ends it and is passed on to nobody, since how much was recorded is
+    still to be told; answers under way are cut, since they may take minutes."""
+
+    def __init__(self, recorder: CassetteRecorder) -> None:
+        super().__init__(uvicorn.Config(recorder, lifespan="off", ws="none", log_level="warning"))
+        self._recorder = recorder
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if sys.platform == "win32":  # where a loop takes no signals
+            with super().capture_signals():
+                yield
+            return
+        loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self._leave)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _leave(self) -> None:
+        logging.getLogger("uvicorn.error").disabled = True  # it would complain of every answer that is cut
+        self._recorder.end()
+        self.should_exit = True
 
 
 async def _body(receive: _Receive) -> bytes | None:

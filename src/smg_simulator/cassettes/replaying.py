@@ -26,24 +26,25 @@ async def replayed(
     faster: float,
     most: int,
     timeout: float,
-    come: Callable[[ReplayedExchange], None],
-) -> list[ReplayedExchange]:
-    """Every exchange with the one that it is now, in their order. They are sent at their times, so many times `faster`, and at
-    most `most` at once; `model` is asked in place of the recorded one ("": that one)."""
+    come: Callable[[int, ReplayedExchange], None],
+) -> None:
+    """Ask every exchange again; `come` is called with its place and with what it is now. They are sent at their times, so many
+    times `faster`, and at most `most` at once; `model` is asked in place of the recorded one ("": that one)."""
     began, free = time.perf_counter(), asyncio.Semaphore(most)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=most)
     async with httpx.AsyncClient(
         base_url=url.rstrip("/"), headers=dict(headers), timeout=timeout, limits=limits
     ) as client:
 
-        async def again(before: CassetteExchange) -> ReplayedExchange:
+        async def again(number: int, before: CassetteExchange) -> None:
             await asyncio.sleep(before.at / faster - (time.perf_counter() - began))
             async with free:
                 pair = ReplayedExchange(before, await _asked(client, before, model))
-            come(pair)
-            return pair
+            come(number, pair)
 
-        return list(await asyncio.gather(*map(again, exchanges)))
+        async with asyncio.TaskGroup() as tasks:
+            for number, each in enumerate(exchanges):
+                tasks.create_task(again(number, each))
 
 
 async def _asked(client: httpx.AsyncClient, before: CassetteExchange, model: str) -> CassetteExchange:

@@ -91,19 +91,28 @@ def _bench(args: argparse.Namespace) -> int:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
         return 1
-    status = _reported(args, model, outcomes, seconds, (time.process_time() - before) / max(seconds, 1e-9))
-    return INTERRUPTED if interrupted else status
-
-
-def _reported(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome], seconds: float, busy: float) -> int:
-    """Print the figures and write the report; the exit status says whether any request was answered."""
-    objective = BenchObjective(args.first_token, args.gap)
-    figures = summary(outcomes, seconds, objective)
     sentences = [f"{args.url}, {model}: {_described(args)}"]
-    if busy > BUSY:
+    if interrupted:
+        sentences.append(f"Interrupted: {len(outcomes)} of {count} requests had come to their end.")
+    if (busy := (time.process_time() - before) / max(seconds, 1e-9)) > BUSY:
         sentences.append(
             f"This program itself was busy for {busy:.0%} of the time: spread the load over several of them."
         )
+    status = _reported(args, model, sentences, outcomes, seconds, busy)
+    return INTERRUPTED if interrupted else status
+
+
+def _reported(
+    args: argparse.Namespace,
+    model: str,
+    sentences: list[str],
+    outcomes: list[BenchOutcome],
+    seconds: float,
+    busy: float,
+) -> int:
+    """Print the figures and write the report; the exit status says whether any request was answered."""
+    objective = BenchObjective(args.first_token, args.gap)
+    figures = summary(outcomes, seconds, objective)
     if args.report is not None:
         try:
             args.report.write_text(bench_page(f"Bench of {model}", sentences, outcomes, figures, objective))
@@ -111,7 +120,11 @@ def _reported(args: argparse.Namespace, model: str, outcomes: list[BenchOutcome]
             print(f"smg-gateway: {args.report}: {error.strerror}", file=sys.stderr)
             return 1
     if args.json:
-        print(msgspec.json.encode({"load": sentences[0], "client_cpu": busy, **attrs.asdict(figures)}).decode())
+        print(
+            msgspec.json.encode(
+                {"load": sentences[0], "notes": sentences[1:], "client_cpu": busy, **attrs.asdict(figures)}
+            ).decode()
+        )
     else:
         print("\n".join([*sentences, *bench_lines(figures, objective)]))
     return 0 if figures.failed < figures.requests else 1

@@ -21,6 +21,7 @@ from smg_simulator.cassettes.difference import ReplayedExchange, replay_lines
 __all__ = ["record_flags", "replay_flags"]
 
 _KEY = "SMG_API_KEY"
+INTERRUPTED = 130
 _COUNT = number_flag(int, 1, 1_000_000)
 _SECONDS = number_flag(float, 0.001, 86400)
 
@@ -76,13 +77,11 @@ def _record(args: argparse.Namespace) -> int:
 
 async def _recorded(args: argparse.Namespace, url: str, listener: socket.socket) -> int:
     """Record until the signal to end."""
-    import uvicorn
-
-    from smg_simulator.cassettes.recording import CassetteRecorder
+    from smg_simulator.cassettes.recording import CassetteRecorder, RecorderServer
 
     secret = secrets.token_bytes(32) if args.redact_prompts else None
     recorder = CassetteRecorder(url, args.out, most=args.most << 20, secret=secret, tell=_tell)
-    server = uvicorn.Server(uvicorn.Config(recorder, lifespan="off", ws="none", log_level="warning"))
+    server = RecorderServer(recorder)
     place = "{}:{}".format(*listener.getsockname()[:2])
     async with recorder.opened():
         _tell(f"recording http://{place} -> {url} into {args.out}; Ctrl-C ends it")
@@ -96,29 +95,33 @@ def _replay(args: argparse.Namespace) -> int:
 
     url, headers = server_url_of(args.url, "replay"), bearer_of(os.environ.get(_KEY, ""), _KEY)
     exchanges = _read(args.file, args.requests)
-    done = 0
+    pairs: dict[int, ReplayedExchange] = {}
 
-    def come(pair: ReplayedExchange) -> None:
-        nonlocal done
-        done += 1
+    def come(number: int, pair: ReplayedExchange) -> None:
+        pairs[number] = pair
+        done = len(pairs)
         if done * 5 // len(exchanges) > (done - 1) * 5 // len(exchanges):
             print(f"{done} of {len(exchanges)} requests", file=sys.stderr, flush=True)
 
-    pairs = asyncio.run(
-        replayed(
-            exchanges,
-            url,
-            headers=headers,
-            model=args.model,
-            faster=args.faster,
-            most=args.most,
-            timeout=args.timeout,
-            come=come,
-        )
+    asking = replayed(
+        exchanges,
+        url,
+        headers=headers,
+        model=args.model,
+        faster=args.faster,
+        most=args.most,
+        timeout=args.timeout,
+        come=come,
     )
-    lines, different = replay_lines(pairs)
+    interrupted = False
+    try:
+        asyncio.run(asking)
+    except KeyboardInterrupt:
+        interrupted = True
+        _tell(f"interrupted: {len(pairs)} of {len(exchanges)} requests had come to their end")
+    lines, different = replay_lines([pairs[number] for number in sorted(pairs)])
     print("\n".join(lines))
-    return 1 if different else 0
+    return INTERRUPTED if interrupted else 1 if different else 0
 
 
 def _read(file: Path, most: int) -> list[CassetteExchange]:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from smg_core.cli import main
-from smg_core.commands.diagnosing import Diagnosis, diagnoses
+from smg_core.clock import SystemClock
+from smg_core.commands.diagnosing import diagnoses
+from smg_core.commands.diagnosis import Diagnosis
 from smg_core.config import Config, config_of
 from smg_simulator import SimulatedEngine, SimulatorConfig
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def found(sections: dict[str, Any], *problems: str) -> list[Diagnosis]:
     config: Config = config_of({"server": {"port": 0}, "history": {"url": "memory:"}, **sections})
-    return [each async for each in diagnoses(config, problems, 5.0)]
+    return [each async for each in diagnoses(config, problems, 5.0, SystemClock())]
 
 
 def said(diagnosed: list[Diagnosis], area: str, state: str) -> str:
@@ -58,7 +60,7 @@ async def test_engines_that_do_not_answer_or_do_not_agree_are_told_with_what_to_
 async def test_an_engine_that_hangs_is_given_up_after_its_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         config = config_of({"workers": {"urls": [f"grpc://127.0.0.1:{deaf.getsockname()[1]}"]}})
-        all_of_it = [each async for each in diagnoses(config, (), 0.3)]
+        all_of_it = [each async for each in diagnoses(config, (), 0.3, SystemClock())]
 
     assert "no answer within 0.3 s" in said(all_of_it, "engines", "FAIL")
 

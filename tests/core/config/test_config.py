@@ -431,6 +431,16 @@ def test_settings_are_frozen() -> None:
         Config().server.port = 1  # type: ignore[misc]
 
 
+def test_off_in_yaml_is_the_word_where_it_is_one_of_the_choices() -> None:
+    config = load_config(file_text="mcp: {serve: off}\nmesh: {kind: off}\nproxies: {headers: off}\n")
+
+    assert (config.mcp.serve, config.mesh.kind, config.proxies.headers) == ("off", "off", "off")
+    assert problems(file_text="mcp: {serve: on}") == (
+        'config.yaml: mcp.serve: expected one of off, stateless, sessions, not "true"',
+    )
+    assert problems(file_text="model: {parser: off}") == ("config.yaml: model.parser: expected string, not false",)
+
+
 def test_yaml_is_not_loaded_until_it_is_read() -> None:
     code = "import sys, smg_core.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
 

@@ -38,6 +38,17 @@ class Marks(PythonPlugin):
         raise ValueError(WORDS)
 
 
+class NeedsMore:
+    def __init__(self, app: Any, secret: str) -> None: ...
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+def look(place: str) -> str:
+    """Say what is there."""
+    return place
+
+
 class Misspelled(PythonPlugin):
     async def on_requests(self, request: object) -> None: ...
 
@@ -58,6 +69,13 @@ class Misspelled(PythonPlugin):
             r"config: server: expected ServerConfig\(\.\.\.\), not dict; .*config=\{'server': \{",
         ),
         (lambda: Gateway(policies=["cache_aware"]), r"policies: expected a dictionary, not list"),
+        (lambda: Gateway(policies={5: "random"}), r"policies: expected 'MODEL', .* for a key, not 5"),
+        (lambda: Gateway(workers=["grpc://a:1", "grpc://a:1"]), r"workers\[1\]: there is a worker grpc://a:1 already"),
+        (lambda: Gateway(middleware=[NeedsMore]), "middleware: NeedsMore is made with app alone, .*'secret'"),
+        (lambda: Gateway(middleware=["/no/such.wasm"]), "middleware: there is no file /no/such.wasm"),
+        (lambda: Gateway(tools=[look, look]), "tools: two functions are named 'look'"),
+        (lambda: Gateway(tools=[lambda x: x]), "tools: a tool needs a name of letters, digits and '_', not '<lambda>'"),
+        (lambda: Gateway(tools=[print]), "tools: the function print takes any arguments"),
         (lambda: Gateway(tools=print), r"tools: expected a list of functions.*: tools=\[\.\.\.\]"),
         (lambda: Gateway(tools=["search"]), r"tools\[0\]: expected one of functions"),
         (lambda: Gateway(guardrails="pii"), "guardrails: expected a list of Guardrails, not str"),

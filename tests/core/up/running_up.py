@@ -68,13 +68,22 @@ def free_port() -> int:
 
 
 @contextmanager
-def up(folder: Path, *engines: dict[str, Any], port: int | None = None, **sections: Any) -> Iterator[RunningUp]:
-    """`up` of these engines, simulated where the gateway has further `sections`."""
+def up(
+    folder: Path, *engines: dict[str, Any], port: int | None = None, simulated: bool | None = None, **sections: Any
+) -> Iterator[RunningUp]:
+    """`up` of these engines, simulated where the gateway has further `sections` and nothing else is said."""
     port = port or free_port()
     file = folder / "fleet.json"
     gateway = {"server": {"port": port, "drain_s": 5}, "history": {"url": "memory:"}, **sections}
     file.write_text(json.dumps({"engines": engines, "gateway": gateway}))
-    command = [sys.executable, "-m", "smg_core", "up", str(file), *(["--simulated"] if sections else [])]
+    command = [
+        sys.executable,
+        "-m",
+        "smg_core",
+        "up",
+        str(file),
+        *(["--simulated"] if (bool(sections) if simulated is None else simulated) else []),
+    ]
     environment = {**os.environ, "FLEET_PYTHON": sys.executable}
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
