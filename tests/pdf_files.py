@@ -118,10 +118,10 @@ def drawing(megabytes: int, pages: int = 1) -> bytes:
     return _file(writer)
 
 
-def hoard(fonts: int) -> bytes:
-    """A page with fonts whose tables are white space, of some kilobytes each, which inflate to 30 MB each that a reader keeps."""
+def hoard(fonts: int, filled: bytes = b" ") -> bytes:
+    """A page with fonts whose tables, of some kilobytes each, inflate to 30 MB each that a reader keeps, all of one character."""
     writer = _written(["kept"])
-    body = zlib.compress(b" " * 30_000_000, 9)
+    body = zlib.compress(filled * 30_000_000, 9)
     named = writer.pages[0]["/Resources"]["/Font"]  # type: ignore[index]
     for number in range(fonts):
         table = StreamObject()

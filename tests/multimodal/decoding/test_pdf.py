@@ -4,7 +4,7 @@ import pytest
 from tests.pdf_files import bomb, drawing, pdf
 
 from smg_multimodal.decoding import pdf as reading
-from smg_multimodal.decoding.pdf import DocumentLimits, pdf_text
+from smg_multimodal.decoding.pdf import DocumentLimits, pdf_contents
 from smg_multimodal.records.errors import BadDocument, MediaTooLarge
 
 
@@ -28,12 +28,12 @@ def test_pages_that_inflate_to_much_are_refused_and_not_read(
     monkeypatch.setattr(reading, "_INFLATED", 1 << 20)
     assert len(data) < 64_000
     with pytest.raises(MediaTooLarge, match=why):
-        pdf_text(data, DocumentLimits())
+        pdf_contents(data, DocumentLimits())
     assert len(read) <= 4
 
 
 def test_pages_that_are_alike_and_many_are_read_all_the_same() -> None:
     page = "\n".join("The keeper of the lighthouse writes every day." for _ in range(20))
-    assert pdf_text(pdf(*[page] * 60), DocumentLimits()).count("keeper") == 1200
+    assert pdf_contents(pdf(*[page] * 60), DocumentLimits()).text.count("keeper") == 1200
     with pytest.raises(BadDocument, match="has no text"):
-        pdf_text(drawing(1), DocumentLimits())
+        pdf_contents(drawing(1), DocumentLimits())
