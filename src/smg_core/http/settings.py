@@ -349,7 +349,7 @@ class DocumentsConfig:
     """PDF documents in requests, which are read where pypdf is installed. Addresses are fetched by the rules of media."""
 
     pdf: Literal["auto", "off"] = option(
-        "auto", "Read the text of PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
+        "auto", "Read PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
     )
     max_bytes: int = option(
         32 * MIB, "Largest document, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
