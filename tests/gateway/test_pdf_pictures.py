@@ -96,7 +96,7 @@ async def test_files_that_were_uploaded_bring_their_pictures_in_every_api(qwen: 
                 betas=["files-api-2025-04-14"],
                 messages=[{"role": "user", "content": [{"type": "document", "source": source}]}],
             )
-            uri = types.Part.from_uri(file_uri=id.replace("file-", "files/"), mime_type=PDF)
+            uri: Any = types.Part.from_uri(file_uri=id.replace("file-", "files/"), mime_type=PDF)
             await google.models.generate_content(model="sim", contents=[uri])
             counted = await claude.messages.count_tokens(
                 model="sim", messages=[{"role": "user", "content": [{"type": "document", "source": source}]}]

@@ -507,9 +507,9 @@ class BatchesConfig:
         30 * 86400.0, "Seconds that a file is kept that has no time of its own.", at_least=60, at_most=36_500 * 86400
     )
     uploads: int = bound(
-        4,
+        16,
         "Bodies of files and of batches of Messages that a process takes in at once, each through a temporary file; a further "
-        "one gets 503.",
+        "one gets 503. The SDK of OpenAI sends five at once.",
         at_least=1,
         at_most=1024,
     )
