@@ -8,7 +8,19 @@ from random import Random
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
 
-__all__ = ["bomb", "deep_tree", "drawing", "hoard", "locked", "many_pages", "pdf", "scan"]
+__all__ = [
+    "bomb",
+    "deep_tree",
+    "drawing",
+    "hoard",
+    "locked",
+    "many_pages",
+    "nested",
+    "pdf",
+    "pictured",
+    "scan",
+    "strained",
+]
 
 
 def _page_of(writer: PdfWriter, content: bytes) -> None:
@@ -118,10 +130,10 @@ def drawing(megabytes: int, pages: int = 1) -> bytes:
     return _file(writer)
 
 
-def hoard(fonts: int) -> bytes:
-    """A page with fonts whose tables are white space, of some kilobytes each, which inflate to 30 MB each that a reader keeps."""
+def hoard(fonts: int, filled: bytes = b" ") -> bytes:
+    """A page with fonts whose tables, of some kilobytes each, inflate to 30 MB each that a reader keeps, all of one character."""
     writer = _written(["kept"])
-    body = zlib.compress(b" " * 30_000_000, 9)
+    body = zlib.compress(filled * 30_000_000, 9)
     named = writer.pages[0]["/Resources"]["/Font"]  # type: ignore[index]
     for number in range(fonts):
         table = StreamObject()
@@ -133,4 +145,59 @@ def hoard(fonts: int) -> bytes:
     filling = StreamObject()
     filling.set_data(Random(1).randbytes(600_000))
     writer._add_object(filling)
+    return _file(writer)
+
+
+def pictured(*pages: tuple[str, Sequence[tuple[int, int]]], most: int = 0) -> bytes:
+    """A document with a text and pictures of these sizes on each page, of different greys; the same size is the same picture.
+    Each states `most` pixels a side, where that is not 0."""
+    writer = PdfWriter()
+    made: dict[tuple[int, int], IndirectObject] = {}
+    for text, sizes in pages:
+        drawn = "".join(f"/P{width}x{height} Do\n" for width, height in sizes).encode()
+        _page_of(writer, (_shown(text) if text else b"") + b"\n" + drawn)
+        named = DictionaryObject()
+        for width, height in sizes:
+            if (width, height) not in made:
+                stream = StreamObject()
+                stream.set_data(bytes([len(made) * 40 % 256]) * (width * height))
+                stream = stream.flate_encode()
+                stream[NameObject("/Subtype")] = NameObject("/Image")
+                stream[NameObject("/ColorSpace")] = NameObject("/DeviceGray")
+                stream[NameObject("/BitsPerComponent")] = NumberObject(8)
+                stream[NameObject("/Width")] = NumberObject(most or width)
+                stream[NameObject("/Height")] = NumberObject(most or height)
+                made[width, height] = writer._add_object(stream)
+            named[NameObject(f"/P{width}x{height}")] = made[width, height]
+        writer.pages[-1]["/Resources"][NameObject("/XObject")] = named  # type: ignore[index]
+    return _file(writer)
+
+
+def nested(depth: int, each: int, filling: int = 0) -> bytes:
+    """A page with a form that stands in it so often, in which the next form stands as often; the last has `filling` bytes."""
+    writer = PdfWriter()
+    inner: IndirectObject | None = None
+    for _ in range(depth):
+        form = StreamObject()
+        form.set_data(b" " * filling if inner is None else b"/F Do\n" * each)
+        form = form.flate_encode()
+        form[NameObject("/Subtype")] = NameObject("/Form")
+        if inner is not None:
+            forms = DictionaryObject({NameObject("/F"): inner})
+            form[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): forms})
+        inner = writer._add_object(form)
+    _page_of(writer, _shown("seen") + b"\n" + b"/F Do\n" * each)
+    if inner is not None:
+        writer.pages[0]["/Resources"][NameObject("/XObject")] = DictionaryObject({NameObject("/F"): inner})  # type: ignore[index]
+    return _file(writer)
+
+
+def strained(fonts: int, pages: int) -> bytes:
+    """Pages which all name the same fonts, of which they use one: a reader works through all of them for each page."""
+    writer = _written(["many fonts"] * pages)
+    named = writer.pages[0]["/Resources"]["/Font"]  # type: ignore[index]
+    for number in range(fonts):
+        named[NameObject(f"/G{number}")] = named.raw_get("/F1")
+    for page in writer.pages:
+        page["/Resources"][NameObject("/Font")] = named  # type: ignore[index]
     return _file(writer)

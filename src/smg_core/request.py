@@ -114,11 +114,13 @@ class Text(Struct, frozen=True):
 
 
 class Image(Struct, frozen=True):
-    """An image; `detail` is the resolution the client asks for."""
+    """An image; `detail` is the resolution the client asks for. `of_document`: it is a picture in a document, all parts of which
+    stand for one part of the client's; it says how many of them it and a text behind it are."""
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"
     cache: Mapping[str, Json] | None = None
+    of_document: int = 0
 
 
 class Audio(Struct, frozen=True):

@@ -103,6 +103,14 @@ async def test_a_file_is_added_polled_and_found_by_its_words(house: House) -> No
         assert kept.metadata == {"kind": "notes"}
 
 
+async def test_files_are_sent_several_at_once_as_the_sdk_does_unasked(house: House) -> None:
+    async with sdk(house, "several") as client:
+        store = await client.vector_stores.create()
+        files: Any = [(f"{place}.txt", LAMP) for place in range(8)]
+        made = await client.vector_stores.file_batches.upload_and_poll(store.id, files=files, poll_interval_ms=POLL)
+        assert (made.status, made.file_counts.completed) == ("completed", 8)
+
+
 @pytest.mark.full
 async def test_with_a_model_vectors_are_made_of_texts_and_queries_and_results_are_of_both() -> None:
     async with houses(VECTORS, model="sim") as house, sdk(house, "acme") as client:

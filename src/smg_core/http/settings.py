@@ -346,10 +346,10 @@ class MediaConfig:
 
 @attrs.frozen
 class DocumentsConfig:
-    """PDF documents in requests, whose text is read where pypdf is installed. Addresses are fetched by the rules of media."""
+    """PDF documents in requests, which are read where pypdf is installed. Addresses are fetched by the rules of media."""
 
     pdf: Literal["auto", "off"] = option(
-        "auto", "Read the text of PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
+        "auto", "Read PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
     )
     max_bytes: int = option(
         32 * MIB, "Largest document, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
@@ -360,6 +360,12 @@ class DocumentsConfig:
     max_items: int = bound(32, "Most documents in the messages of one request.", at_least=1, at_most=1024)
     max_pages: int = bound(600, "Most pages of one document.", at_least=1, at_most=1 << 20)
     max_characters: int = bound(2_000_000, "Most characters of text in one document.", at_least=1, at_most=1 << 31)
+    max_pictures: int = bound(
+        16,
+        "Most pictures on the pages of all documents of one request that a model which takes pictures is shown; 0 shows none.",
+        at_least=0,
+        at_most=1024,
+    )
     memory_bytes: int = bound(
         256 * MIB,
         "Memory that reading one document should take at most, in bytes; over twice that it is refused.",
@@ -376,7 +382,8 @@ class DocumentsConfig:
     )
     kept_characters: int = bound(
         16 * MIB,
-        "Text kept of documents that were read, in characters, so that one that comes again is not read again; 0 keeps none.",
+        "What is kept of documents that were read, in characters of text and bytes of pictures, so that one that comes again is "
+        "not read again; 0 keeps nothing.",
         at_least=0,
         at_most=1 << 40,
     )
@@ -500,9 +507,9 @@ class BatchesConfig:
         30 * 86400.0, "Seconds that a file is kept that has no time of its own.", at_least=60, at_most=36_500 * 86400
     )
     uploads: int = bound(
-        4,
+        16,
         "Bodies of files and of batches of Messages that a process takes in at once, each through a temporary file; a further "
-        "one gets 503.",
+        "one gets 503. The SDK of OpenAI sends five at once.",
         at_least=1,
         at_most=1024,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from smg_core.config import Config, DocumentsConfig, MediaConfig
 from smg_core.errors import UnsupportedParameter
 from smg_core.pipeline.calls.passing_media import ContentServices
+from smg_core.pipeline.prompt.documents import ReadDocument
 from smg_core.pipeline.prompt.media import MediaItem
 from smg_core.request import MediaSource
 
@@ -47,12 +48,14 @@ class DocumentReading:
         self._config, self._media, self._pool = config, media, pool
         self._opening: asyncio.Future[GatewayDocuments] | None = None
 
-    async def read(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[str]:
+    async def read(
+        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+    ) -> Sequence[ReadDocument]:
         """`GatewayDocuments.read`."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open)
         service = await asyncio.shield(self._opening)  # a client that leaves must not end it for others
-        return await service.read(items, tenant=tenant)
+        return await service.read(items, tenant=tenant, beside=beside)
 
     def _open(self) -> "GatewayDocuments":
         from smg_core.models.document_service import GatewayDocuments

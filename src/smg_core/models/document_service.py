@@ -10,8 +10,9 @@ from smg_core.errors import InvalidRequest
 from smg_core.http.settings import DocumentsConfig, MediaConfig
 from smg_core.models.fetching import fetching_rules, trusted
 from smg_core.models.media_errors import of_the_request
+from smg_core.pipeline.prompt.documents import ReadDocument
 from smg_core.pipeline.prompt.media import MediaItem
-from smg_multimodal.decoding.pdf import DocumentLimits
+from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits
 from smg_multimodal.fetching.fetch import Fetcher, FetchLimits, together
 from smg_multimodal.processes.budget import ByteCount
 from smg_multimodal.processes.documents import DocumentReader
@@ -32,17 +33,20 @@ class GatewayDocuments:
             max_request_bytes=config.max_request_bytes,
         )
         self.reader = DocumentReader(
-            limits=DocumentLimits(config.max_pages, config.max_characters, config.memory_bytes),
+            limits=DocumentLimits(config.max_pages, config.max_characters, config.memory_bytes, config.max_pictures),
             processes=config.processes,
             seconds=config.timeout_s,
             wait_seconds=config.wait_s,
             kept_characters=config.kept_characters,
         )
         self._most = config.max_items
+        self._most_pictures, self._most_media = config.max_pictures, media.max_items
         self._fetcher = Fetcher(fetching_rules(media), limits, tls=trusted(media.tls_ca), pool=self.reader.pool)
 
-    async def read(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[str]:
-        """The texts of `items`. Raises InvalidRequest naming one that cannot be read, and Overloaded."""
+    async def read(
+        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+    ) -> Sequence[ReadDocument]:
+        """What is in `items`. Raises InvalidRequest naming one that cannot be read, and Overloaded."""
         if len(items) > self._most:
             raise InvalidRequest(
                 f"The request has {len(items)} documents; at most {self._most} are taken.",
@@ -50,11 +54,20 @@ class GatewayDocuments:
                 code="too_many_media",
             )
         count = self._fetcher.count()
-        return await together([self._text(item, tenant, count) for item in items])
+        room = 0 if beside is None else max(0, min(self._most_pictures, self._most_media - beside))
+        read = await together([self._contents(item, tenant, count, room > 0) for item in items])
+        found: list[ReadDocument] = []
+        for each in read:
+            shown = each.pictures[:room]
+            room -= len(shown)
+            unseen = each.unseen + len(each.pictures) - len(shown)
+            found.append(ReadDocument(each.text, tuple([(picture.at, picture.data) for picture in shown]), unseen))
+        return found
 
-    async def _text(self, item: MediaItem, tenant: str, count: ByteCount) -> str:
+    async def _contents(self, item: MediaItem, tenant: str, count: ByteCount, pictures: bool) -> DocumentContents:
         with of_the_request(item.param):
-            return await self.reader.text(await self._data(item, tenant, count), tenant=tenant)
+            data = await self._data(item, tenant, count)
+            return await self.reader.contents(data, tenant=tenant, pictures=pictures)
 
     async def _data(self, item: MediaItem, tenant: str, count: ByteCount) -> bytes:
         data = item.source.data

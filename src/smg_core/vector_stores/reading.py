@@ -53,12 +53,12 @@ async def _of_pdf(first: bytes, pieces: AsyncIterator[bytes], tenant: str, docum
     data = b"".join([first, *[piece async for piece in pieces]])
     item = MediaItem("file", MediaSource(data=data, media_type="application/pdf"), "file_id")
     try:
-        (text,) = await documents.read([item], tenant=tenant)
+        (document,) = await documents.read([item], tenant=tenant)
     except Overloaded:
         raise
     except InvalidRequest as error:
         raise NotIndexable(IndexFault("invalid_file", error.message)) from None
-    return text
+    return document.text
 
 
 async def _of_text(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:

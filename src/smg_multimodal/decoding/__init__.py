@@ -1,5 +1,6 @@
 """From the bytes of a file to pixels, frames, samples or text, within budgets, in the process that asks.
 
 Begin with `reader`, the role. `formats` and `containers` say from the first bytes what a file is, `costs` what it will take,
-`decode` reads pictures (`fast_*` the plain ones), `clips` and `sounds` what moves and sounds, `pdf` documents.
+`decode` reads pictures (`fast_*` the plain ones), `clips` and `sounds` what moves and sounds, `pdf` documents
+(`pdf_parts` what they may cost, `pdf_pictures` what they show).
 """

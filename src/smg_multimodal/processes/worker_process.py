@@ -20,7 +20,7 @@ from PIL import Image
 
 from smg_multimodal.decoding import clips, sounds
 from smg_multimodal.decoding.decode import ImageLimits, decode_image
-from smg_multimodal.decoding.pdf import DocumentLimits, pdf_text
+from smg_multimodal.decoding.pdf import DocumentLimits, PdfPages
 from smg_multimodal.records.errors import MediaError
 
 __all__ = ["FRAMES_AHEAD", "limits_from", "serve_parent", "words_of"]
@@ -139,9 +139,22 @@ def _recording(task: _Task) -> dict[str, Any]:
 
 
 def _document(task: _Task) -> dict[str, Any]:
-    text = pdf_text(task.data, DocumentLimits(**task.asked["document"])).encode()
+    """The text first, so that it is there whatever the pictures cost; then one after the other behind it."""
+    pages = PdfPages(task.data, DocumentLimits(**task.asked["document"]))
+    text = pages.text().encode()
     _put(memoryview(text), task.target, 0)
-    return {"bytes": len(text)}
+    facts = {"bytes": len(text), "found": pages.found}
+    if not pages.found or not task.asked["pictures"]:
+        return facts
+    _say(task.parent, {**facts, "more": True})
+    task.parent.recv(1)
+    place = len(text)
+    for picture in pages.pictures():
+        _put(memoryview(picture.data), task.target, place)
+        _say(task.parent, {"picture": len(picture.data), "at": picture.at, "more": True})
+        task.parent.recv(1)
+        place += len(picture.data)
+    return {"end": True}
 
 
 _TASKS: dict[str, Callable[[_Task], dict[str, Any]]] = {

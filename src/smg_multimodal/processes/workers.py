@@ -29,7 +29,7 @@ from smg_multimodal.decoding.clips import ClipFacts
 from smg_multimodal.decoding.costs import cost_of_measuring, is_apart
 from smg_multimodal.decoding.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.decoding.formats import recognised
-from smg_multimodal.decoding.pdf import DocumentLimits, check_is_pdf
+from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, DocumentPicture, check_is_pdf, scanned
 from smg_multimodal.decoding.sounds import RecordingFacts
 from smg_multimodal.processes.worker_process import FRAMES_AHEAD, words_of
 from smg_multimodal.records import errors
@@ -225,18 +225,23 @@ class DecoderProcesses:
             with mmap.mmap(target, count * 4, access=mmap.ACCESS_READ) as samples:
                 return np.frombuffer(samples[:], np.float32)
 
-    def document(self, data: bytes, limits: DocumentLimits) -> str:
-        """`pdf.pdf_text`, always in a process."""
+    def document(self, data: bytes, limits: DocumentLimits, *, pictures: bool = False) -> DocumentContents:
+        """`pdf.pdf_contents`, always in a process. Where that ends over a picture, those before it are there, and the text."""
         check_is_pdf(data)
-        more: Words = {"document": asdict(limits)}
+        more: Words = {"document": asdict(limits), "pictures": pictures}
         work = _Work("document", "document", data, _NO_PICTURE, limits.max_memory, self._document_seconds, more)
+        made: list[DocumentPicture] = []
         with _no_process(), closing(self._asked(work)) as answers:
             words, target = next(answers)
-            count = words.get("bytes")
-            if not isinstance(count, int) or not 0 < count == os.fstat(target).st_size:
+            count, found = words.get("bytes"), words.get("found")
+            if not isinstance(count, int) or not isinstance(found, int) or os.fstat(target).st_size != count:
                 raise work.failed()
-            with mmap.mmap(target, count, access=mmap.ACCESS_READ) as text:
-                return text[:].decode("utf-8", "replace")
+            text = _between(target, 0, count).decode("utf-8", "replace")
+            with suppress(MediaError):
+                made += _pictures(answers, count, len(text))
+        if not text and not made:
+            raise scanned()
+        return DocumentContents(text, tuple(made), max(0, found - len(made)))
 
     def _found(self, work: _Work) -> Words:
         """What a process found out about a file."""
@@ -359,6 +364,28 @@ def _no_process() -> Iterator[None]:
     except OSError as error:
         log.warning("no process for decoding could be started: %s", error)
         raise MediaBusy("no process is free to decode the media") from error
+
+
+def _pictures(answers: Iterator[tuple[Words, int]], place: int, most: int) -> Iterator[DocumentPicture]:
+    """The pictures that a process answers, which lie one after the other from `place` on, behind a text of `most` characters."""
+    for words, target in answers:
+        if "end" in words:
+            return
+        size, at = words.get("picture"), words.get("at")
+        if not isinstance(size, int) or not isinstance(at, int) or size <= 0 or not 0 <= at <= most:
+            raise BadDocument("the document's pictures cannot be decoded: their decoder failed")
+        if os.fstat(target).st_size < place + size:
+            raise BadDocument("the document's pictures cannot be decoded: their decoder failed")
+        yield DocumentPicture(at, _between(target, place, place + size))
+        place += size
+
+
+def _between(target: int, begin: int, end: int) -> bytes:
+    """What a process has put between two places."""
+    if begin == end:
+        return b""
+    with mmap.mmap(target, end, access=mmap.ACCESS_READ) as whole:
+        return whole[begin:end]
 
 
 def _measuring(data: bytes) -> int:

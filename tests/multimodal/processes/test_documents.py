@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.pdf_files import bomb, hoard, locked, pdf, scan
 from tests.shared import PATIENCE
 
-from smg_multimodal.decoding.pdf import DocumentLimits, pdf_text
-from smg_multimodal.processes.documents import DocumentReader, TextMemory
+from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, pdf_contents
+from smg_multimodal.processes.documents import DocumentMemory, DocumentReader
 from smg_multimodal.processes.workers import DecoderProcesses
 from smg_multimodal.records.errors import MediaBusy, MediaError, MediaTooLarge
 
@@ -36,7 +36,7 @@ async def reader() -> AsyncIterator[DocumentReader]:
 def test_a_process_gives_the_text_and_the_errors_that_reading_here_gives(apart: DecoderProcesses) -> None:
     for data in (pdf("One\nline", "", "and é"), locked("x", "y"), scan(), b"%PDF-1.4", b"x"):
         told = []
-        for read in (lambda data: pdf_text(data, LIMITS), lambda data: apart.document(data, LIMITS)):
+        for read in (lambda data: pdf_contents(data, LIMITS).text, lambda data: apart.document(data, LIMITS).text):
             try:
                 told.append(("text", read(data)))
             except MediaError as error:
@@ -46,7 +46,7 @@ def test_a_process_gives_the_text_and_the_errors_that_reading_here_gives(apart: 
 
 
 def test_pages_are_apart_by_an_empty_line_and_those_without_text_are_left_out() -> None:
-    assert pdf_text(pdf("a", "", " b "), LIMITS) == "a\n\nb"
+    assert pdf_contents(pdf("a", "", " b "), LIMITS).text == "a\n\nb"
 
 
 def test_what_takes_too_long_is_stopped() -> None:
@@ -60,8 +60,8 @@ def test_what_takes_too_long_is_stopped() -> None:
 @pytest.mark.full
 def test_what_takes_too_much_memory_is_refused(apart: DecoderProcesses) -> None:
     with pytest.raises(MediaTooLarge, match="takes more memory"):
-        apart.document(hoard(25), DocumentLimits(max_memory=1024 * 1024))
-    assert apart.document(pdf("the next"), LIMITS) == "the next"
+        apart.document(hoard(1, b"<"), DocumentLimits(max_memory=1024 * 1024))
+    assert apart.document(pdf("the next"), LIMITS).text == "the next"
 
 
 @pytest.mark.anyio
@@ -69,11 +69,11 @@ async def test_a_document_that_comes_again_is_not_read_again(
     reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = pdf("the same")
-    assert await asyncio.gather(*(reader.text(data) for _ in range(5))) == ["the same"] * 5
+    assert await asyncio.gather(*(reader.contents(data) for _ in range(5))) == [DocumentContents("the same")] * 5
     reader.processes.close()  # from here on nothing can be read
     monkeypatch.setattr("smg_multimodal.processes.workers.subprocess.Popen", None)
-    assert await reader.text(data) == "the same"
-    assert reader.memory.characters == len("the same")
+    assert (await reader.contents(data)).text == "the same"
+    assert reader.memory.size == len("the same")
 
 
 @pytest.mark.anyio
@@ -81,7 +81,7 @@ async def test_one_that_waits_too_long_is_told_to_come_again() -> None:
     reader = DocumentReader(limits=LIMITS, processes=1, seconds=PATIENCE, wait_seconds=0.01)
     place = await reader._places.take("somebody")
     with pytest.raises(MediaBusy, match="wait too long"):
-        await reader.text(pdf("later"))
+        await reader.contents(pdf("later"))
     reader._places.release(place)
     reader.close()
 
@@ -91,7 +91,7 @@ async def test_one_that_waits_too_long_is_told_to_come_again() -> None:
 async def test_one_that_nobody_waits_for_any_more_is_not_begun(reader: DocumentReader) -> None:
     place = await reader._places.take("somebody")
     data = pdf("nobody's")
-    first, second = (asyncio.ensure_future(reader.text(data)) for _ in range(2))
+    first, second = (asyncio.ensure_future(reader.contents(data)) for _ in range(2))
     while not reader._places.allotment.waiting:
         await asyncio.sleep(0)
     first.cancel()
@@ -99,9 +99,9 @@ async def test_one_that_nobody_waits_for_any_more_is_not_begun(reader: DocumentR
     assert reader._places.allotment.waiting == 1
     second.cancel()
     await asyncio.wait([second])
-    third = asyncio.ensure_future(reader.text(data))
+    third = asyncio.ensure_future(reader.contents(data))
     reader._places.release(place)
-    assert await third == "nobody's"
+    assert (await third).text == "nobody's"
     assert not reader._running
     assert not reader._places.allotment.used
 
@@ -109,15 +109,15 @@ async def test_one_that_nobody_waits_for_any_more_is_not_begun(reader: DocumentR
 @pytest.mark.full
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 12))), st.integers(0, 30))
 def test_the_memory_keeps_the_newest_within_its_bound(puts: list[tuple[int, int]], most: int) -> None:
-    memory = TextMemory(most)
+    memory = DocumentMemory(most)
     kept: dict[bytes, str] = {}
     for name, length in puts:
         digest, text = hashlib.sha256(bytes([name])).digest(), str(name) * length
-        memory.put(digest, text)
+        memory.put(digest, DocumentContents(text))
         if len(text) <= most:
             kept.pop(digest, None)
             kept[digest] = text
             while sum(map(len, kept.values())) > most:
                 del kept[next(iter(kept))]
-        assert memory.characters == sum(map(len, kept.values())) <= most
-    assert {digest: memory.get(digest) for digest in kept} == kept
+        assert memory.size == sum(map(len, kept.values())) <= most
+    assert {digest: found.text for digest in kept if (found := memory.get(digest))} == kept

@@ -28,7 +28,7 @@ from smg_core.hooks import (
 from smg_core.lease import Charge
 from smg_core.observability.trace_context import Outgoing, Propagation
 from smg_core.observability.tracing.content import TracedContent
-from smg_core.pipeline.prompt.documents import DocumentTexts
+from smg_core.pipeline.prompt.documents import ReadDocuments
 from smg_core.pipeline.prompt.kept_files import FilesInUse
 from smg_core.pipeline.prompt.prompted import Prompted
 
@@ -93,12 +93,12 @@ class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is
     the first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that
     ended, `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the
-    client's own id for the request. `documents` are the texts of its documents that were read, `files` the kept files that it
+    client's own id for the request. `documents` are its documents that were read, `files` the kept files that it
     uses, None where it has none. `outgoing` says what the next call of an engine is sent of the trace that the request belongs
     to (`propagation`), whose id is `trace_id`; `content` takes the answer's texts where they are recorded there. `outrun`:
     another call has answered, so that a call which ends now is not the one that ended last. `losses` names what of the request
-    the provider that answers was not told, with what was done in its place. `awaited` is the call under way, where its times were
-    predicted; `reading` narrows the workers that may read the prompt, where people wait for theirs."""
+    the model or provider that answers was not told, with what was done in its place. `awaited` is the call under way, where its
+    times were predicted; `reading` narrows the workers that may read the prompt, where people wait for theirs."""
 
     __slots__ = (
         "_reporters",
@@ -136,7 +136,7 @@ class Trace:
         self.trace_id = "" if propagation is None else propagation.trace_id
         self.content = content
         self.client_id = client_id
-        self.documents: DocumentTexts | None = None
+        self.documents: ReadDocuments | None = None
         self.files: FilesInUse | None = None
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None

@@ -1,4 +1,4 @@
-"""Has what a request names brought into it before its prompt is rendered: texts of documents, and media at addresses (edge).
+"""Has what a request names brought into it before its prompt is rendered: kept files, documents, media at addresses (edge).
 
 Media are brought for engines that read prompts themselves. Such an engine fetches by rules of its own, or not at all, so that it
 is never sent an address: the gateway's rules say from where media may come. Above: performers, which hands it to preparing.
@@ -11,6 +11,7 @@ from typing import Protocol
 import attrs
 from msgspec.structs import replace
 
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import SmgError
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.document_reading import reads_documents
@@ -18,15 +19,16 @@ from smg_core.pipeline.calls.executor import FairExecutor
 from smg_core.pipeline.calls.file_reading import ReadsFiles, brought_files
 from smg_core.pipeline.prompt.documents import DocumentService
 from smg_core.pipeline.prompt.kept_files import kept_files_of
-from smg_core.pipeline.prompt.media import MediaItem, media_of
+from smg_core.pipeline.prompt.media import MediaItem, may_have_pictures, media_of
 from smg_core.pipeline.prompt.media_notes import noted_earlier, without_faults
+from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import Audio, File, GenerationRequest, Image, MediaSource, Part, ToolResult, Video
 
 __all__ = ["BringContent", "ContentServices", "MediaFetching", "brings_content"]
 
-BringContent = Callable[[GenerationRequest, Trace, bool, bool], Awaitable[GenerationRequest]]
-"""Returns the request with its media in place of their addresses where the third argument is True, and with the texts of its
-documents where the last one is. Raises what is wrong with one of them."""
+BringContent = Callable[[GenerationRequest, Trace, ServedModel, Sequence[EngineFacts]], Awaitable[GenerationRequest]]
+"""Returns the request with what its model and the engines of these facts do not bring themselves: kept files, texts and pictures
+of documents, and media in place of their addresses. Raises what is wrong with one of them."""
 
 _Sources = Mapping[int, MediaSource]
 
@@ -58,13 +60,18 @@ def brings_content(services: ContentServices, executor: FairExecutor) -> BringCo
     """What brings content by `services`. Long texts are put into the request in the threads of `executor`."""
     documents = reads_documents(services.documents, executor) if services.documents is not None else None
 
-    async def bring(request: GenerationRequest, trace: Trace, media: bool, texts: bool) -> GenerationRequest:
+    async def bring(
+        request: GenerationRequest, trace: Trace, model: ServedModel, kinds: Sequence[EngineFacts]
+    ) -> GenerationRequest:
         request = without_faults(request, notes=services.notes)
         if services.files is not None and (kept := kept_files_of(request.messages)):
             request = await brought_files(request, kept, trace, services.files, executor)
-        if documents is not None and texts:
-            request = await documents(request, trace)
-        if not media or services.media is None:
+        passed = model.tokenizer is None and request.transcription is None
+        if documents is not None and not (passed and kinds and all(each.documents for each in kinds)):
+            items = media_of(request.messages)
+            pictured = may_have_pictures(items, model.media_kinds, kinds, passed=passed)
+            request = await documents(request, trace, pictured)
+        if not passed or services.media is None:
             return request
         items = [item for item in media_of(request.messages) if _is_elsewhere(item.source)]
         return await _fetched(request, items, services.media) if items else request

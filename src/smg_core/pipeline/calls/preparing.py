@@ -5,7 +5,7 @@ cannot fit the context is refused before it is rendered or encoded, and the work
 performers. Below: prepare, executor, media.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from smg_core.events import DroppedReasoning, EditedContext, Effective
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
+from smg_core.pipeline.calls.passing_media import BringContent
 from smg_core.pipeline.fit.fit import fit_all
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Prepare
@@ -65,7 +66,7 @@ class Preparing:
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
     `shared_out` returns the model of a request whose name several share; `content` a request with its media, where they are
-    passed on to engines that read prompts themselves, and with the texts of its documents, where the engines read none. `noted`
+    passed on to engines that read prompts themselves, and with its documents as text and pictures, where those read none. `noted`
     returns the request with which to go on after an error, None where it stands. `guarding` is shown what goes to the model,
     whoever has put it there: the client, the history, a tool."""
 
@@ -79,7 +80,7 @@ class Preparing:
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
         shared_out: SharedOut = unshared,
-        content: Callable[[GenerationRequest, Trace, bool, bool], Awaitable[GenerationRequest]] | None = None,
+        content: BringContent | None = None,
         noted: Callable[[GenerationRequest, SmgError], GenerationRequest | None] = lambda request, error: None,
     ) -> None:
         self._registry = registry
@@ -131,6 +132,8 @@ class Preparing:
             try:
                 return await self._prepared(request, trace, instead)
             except (InvalidRequest, UnsupportedParameter) as error:
+                if trace.documents is not None and trace.documents.leave_pictures_out():
+                    continue  # with pictures that nobody has sent as such, it must not fail where it would not without them
                 noted = self._noted(request, error)
                 if noted is None:
                     raise
@@ -141,10 +144,7 @@ class Preparing:
         request = request if name == request.model else replace(request, model=name)
         plain = has_text_alone(request)
         if self._content is not None and not plain:
-            passed = model.tokenizer is None and request.transcription is None
-            kinds = self._registry.kinds(request.model) if passed else frozenset()
-            texts = not kinds or not all(each.documents for each in kinds)
-            request = await self._content(request, trace, passed, texts)
+            request = await self._content(request, trace, model, tuple(self._registry.kinds(request.model)))
         salt = salt_of(request)
         dropped: tuple[DroppedReasoning, ...] = ()
         if not plain:

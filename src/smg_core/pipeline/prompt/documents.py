@@ -1,51 +1,80 @@
-"""Documents of a request that the gateway reads itself: which they are, and their text in their place.
+"""Documents of a request that the gateway reads itself: which they are, and their text and pictures in their place.
 
 Decides which files may be read: those that say they are PDF, and those at an address whose type is not told. The text of a file
-stands where the file stood, and reads as the text of a document that was sent as text. `DocumentService` is the interface to the
+stands where the file stood, and reads as the text of a document that was sent as text, with its pictures where they stand in it,
+for a model that takes pictures. `DocumentService` is the interface to the
 code that fetches and reads them (`models.document_service`). Pure. Above: reading_documents. Below: the request's records, media.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Protocol
 
+import attrs
 from msgspec.structs import replace
 
 from smg_core.pipeline.prompt.media import MediaItem, is_pdf, media_of
-from smg_core.request import File, GenerationRequest, MediaSource, Message, Part, Text, ToolResult
+from smg_core.request import File, GenerationRequest, Image, MediaSource, Message, Part, Text, ToolResult
 from smg_core.wire.documents import document_text
 
-__all__ = ["DocumentService", "DocumentTexts", "documents_of", "with_texts"]
+__all__ = ["DocumentService", "ReadDocument", "ReadDocuments", "documents_of", "with_documents"]
+
+
+@attrs.frozen
+class ReadDocument:
+    """A document that was read: its text, its pictures as files of JPEG, each with the character of the text behind which it
+    stands, and how many more pictures it has (`unseen`)."""
+
+    text: str = attrs.field(repr=False)
+    pictures: tuple[tuple[int, bytes], ...] = attrs.field(default=(), repr=False)
+    unseen: int = 0
+
+    @property
+    def alone(self) -> "ReadDocument":
+        """Its text without its pictures."""
+        return ReadDocument(self.text, (), self.unseen + len(self.pictures))
 
 
 class DocumentService(Protocol):
     """What reads documents. Errors are this package's, `param` naming the part at fault."""
 
-    async def read(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[str]:
-        """The text of each of `items`, which are fetched and read several at the same time, off the event loop. `tenant`: who
-        asks, for a fair share."""
+    async def read(
+        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+    ) -> Sequence[ReadDocument]:
+        """What is in each of `items`, which are fetched and read several at the same time, off the event loop. `tenant`: who
+        asks, for a fair share. `beside`: how many media the request has without them, where its model takes pictures: then those
+        of the documents are read, as many as there is room for; without it their text alone is."""
         ...
 
 
-class DocumentTexts:
-    """The texts of documents that were read for one request, found by the source itself, not by what is in it: that may be
-    megabytes. A request that is prepared again has the same sources."""
+class ReadDocuments:
+    """The documents that were read for one request, found by the source itself, not by what is in it: that may be megabytes. A
+    request that is prepared again has the same sources. `text_alone`: their pictures are left out from now on."""
 
     def __init__(self) -> None:
-        self._read: dict[int, tuple[MediaSource, str]] = {}  # each source is held, so that its id stays its own
+        self._read: dict[
+            tuple[int, bool], tuple[MediaSource, ReadDocument]
+        ] = {}  # a source is held, so that its id stays its own
+        self.text_alone = False
 
-    def add(self, source: MediaSource, text: str) -> None:
-        """`source` was read."""
-        self._read[id(source)] = source, text
+    def add(self, source: MediaSource, document: ReadDocument, *, pictured: bool) -> None:
+        """`source` was read, with its pictures where `pictured`."""
+        self._read[id(source), pictured] = source, document
 
-    def get(self, source: MediaSource) -> str | None:
-        """The text, None for a source that was not read."""
-        found = self._read.get(id(source))
-        return found[1] if found is not None else None
+    def get(self, source: MediaSource, *, pictured: bool) -> ReadDocument | None:
+        """What is in it; None for a source that was not read so."""
+        found = self._read.get((id(source), pictured))
+        if found is None and not pictured and (found := self._read.get((id(source), True))) is not None:
+            return found[1].alone if found[1].text else None
+        return None if found is None else found[1]
 
-    @property
-    def characters(self) -> int:
-        """How many characters all texts have."""
-        return sum(len(text) for _, text in self._read.values())
+    def leave_pictures_out(self) -> bool:
+        """Go on with the texts alone; False where that changes nothing, and where a document has no text."""
+        pictured = [document for (_, seen), (_, document) in self._read.items() if seen]
+        if self.text_alone or not any(each.pictures for each in pictured) or not all(each.text for each in pictured):
+            return False
+        self.text_alone = True
+        return True
 
 
 def documents_of(messages: Sequence[Message]) -> list[MediaItem]:
@@ -59,27 +88,49 @@ def _is_read(source: MediaSource) -> bool:
     return source.media_type is None and (source.url or "")[:8].lower().startswith(("http://", "https://"))
 
 
-def with_texts(request: GenerationRequest, texts: DocumentTexts) -> GenerationRequest:
-    """The request with the texts of its documents in their places."""
-    return replace(request, messages=tuple(_in_message(message, texts) for message in request.messages))
+def with_documents(
+    request: GenerationRequest, found: Callable[[MediaSource], ReadDocument | None]
+) -> GenerationRequest:
+    """The request with what `found` gives of its documents in their places: a text, and pictures where they stand in it."""
+    return replace(request, messages=tuple([_in_message(message, found) for message in request.messages]))
 
 
-def _in_message(message: Message, texts: DocumentTexts) -> Message:
+_Found = Callable[[MediaSource], ReadDocument | None]
+
+
+def _in_message(message: Message, found: _Found) -> Message:
     if message.content_is_text:
         return message
-    parts = _in_parts(message.parts, texts)
-    return message if parts == message.parts else replace(message, parts=parts)
+    parts = _in_parts(message.parts, found)
+    return message if parts is message.parts else replace(message, parts=parts)
 
 
-def _in_parts(parts: tuple[Part, ...], texts: DocumentTexts) -> tuple[Part, ...]:
+def _in_parts(parts: tuple[Part, ...], found: _Found) -> tuple[Part, ...]:
     if not any(isinstance(part, File | ToolResult) for part in parts):
         return parts
-    return tuple(_read(part, texts) for part in parts)
+    return tuple([made for part in parts for made in _pieces(part, found)])
 
 
-def _read(part: Part, texts: DocumentTexts) -> Part:
+def _pieces(part: Part, found: _Found) -> Sequence[Part]:
     if isinstance(part, ToolResult):
-        return replace(part, content=_in_parts(part.content, texts))
-    if not isinstance(part, File) or (text := texts.get(part.source)) is None:
-        return part
-    return Text(document_text(text, part.title or part.filename, part.context), part.cache)
+        return (replace(part, content=_in_parts(part.content, found)),)
+    document = found(part.source) if isinstance(part, File) else None
+    return (part,) if document is None or not isinstance(part, File) else _of_document(part, document)
+
+
+def _of_document(part: File, document: ReadDocument) -> Sequence[Part]:
+    """The text of a document up to a picture, the picture, the text behind it, and so on."""
+    whole = document_text(document.text, part.title or part.filename, part.context)
+    begin = len(whole) - len(_CLOSED) - len(document.text)
+    places = [0, *(begin + at for at, _ in document.pictures), len(whole)]
+    first, *others = [whole[start:end] for start, end in pairwise(places)]
+    pieces: list[Part] = [Text(first)]
+    for (_, data), behind in zip(document.pictures, others, strict=True):
+        pieces.append(Image(MediaSource(data=data, media_type="image/jpeg"), of_document=1 + bool(behind)))
+        if behind:
+            pieces.append(Text(behind))
+    return (*pieces[:-1], Text(others[-1] if others else first, part.cache))
+
+
+_CLOSED = "\n</document>"
+"""What is behind the text."""

@@ -23,6 +23,7 @@ __all__ = [
     "PlacedMedia",
     "SharedInputs",
     "is_pdf",
+    "may_have_pictures",
     "media_of",
     "refuse_mixture",
     "refuse_unless_taken",
@@ -154,11 +155,32 @@ def _in_message(message: Message, place: int) -> Iterator[MediaItem]:
 
 
 def _in_parts(parts: Sequence[Part], at: str) -> Iterator[MediaItem]:
+    more = 0  # parts before this one that are not the client's own, but pieces of a document
     for order, part in enumerate(parts):
         if isinstance(part, Image | Audio | Video | File):
-            detail = part.detail if isinstance(part, Image) else "auto"
+            detail, place = "auto", order - more
+            if isinstance(part, Image):
+                detail = part.detail
+                if part.of_document:
+                    place -= 1
+                    more += part.of_document
             written = part.format if isinstance(part, Audio) else None
-            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail, written)
+            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{place}]", detail, written)
+
+
+def may_have_pictures(
+    items: Sequence[MediaItem], taken: frozenset[str], kinds: Iterable[EngineFacts], *, passed: bool
+) -> bool:
+    """Whether pictures may be added to a request that has `items`: its model takes the kinds `taken`, and each of its engines, of
+    the facts `kinds`, takes pictures beside what is there. An engine that reads prompts itself (`passed`) has to say so."""
+    together = {"image", *(item.kind for item in items if item.kind != "file")}
+    found = tuple(kinds)
+    for facts in found:
+        if passed if facts.media is None else "image" not in facts.media:
+            return False
+        if len(together) > 1 and not together <= facts.media_together:
+            return False
+    return bool(found) and "image" in taken
 
 
 def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset[str], why: str = "") -> None:

@@ -1,0 +1,100 @@
+"""A picture on a page of a PDF as a JPEG file, within bounds of pixels and bytes.
+
+A PDF has pictures in a dozen forms, of which a model is shown one: RGB on white, no larger than models look at, as a file that
+every decoder takes. Decides which are worth showing, and what decoding them may cost. Above: `pdf`. Below: `decode`, and
+pypdf's decoders.
+"""
+
+import io
+import struct
+import warnings
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from PIL import Image
+
+from smg_multimodal.decoding.decode import to_rgb
+
+__all__ = ["PICTURE_INFLATED", "PictureRoom", "is_shown", "picture_file"]
+
+PICTURE_INFLATED = 75_000_000
+"""Bytes that one picture of a document may inflate to: a page of A4 in colour at 500 dots an inch."""
+_SMALLEST = 32
+"""Pixels of a side; smaller ones are rules, bullets and ornaments."""
+_PIXELS = 36_000_000
+"""Pixels of one picture: a page of A4 at 600 dots an inch."""
+_PIXELS_TOGETHER = 160_000_000
+_SIDE = 2048
+"""Pixels of the longer side, to which a larger picture is scaled: models look at no more."""
+_BYTES = 16 * 1024 * 1024
+"""Bytes of all JPEG files of one document."""
+_QUALITY = 90
+
+_UNDECODED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    Warning,
+    Image.DecompressionBombError,
+    struct.error,
+    zlib.error,
+)
+"""What pypdf and Pillow raise for pictures that they cannot decode, beside pypdf's own errors."""
+
+
+@dataclass(slots=True)
+class PictureRoom:
+    """What the pictures of one document may have yet: pixels before they are scaled, and bytes."""
+
+    pixels: int = _PIXELS_TOGETHER
+    bytes: int = _BYTES
+
+
+def is_shown(part: Any) -> bool:
+    """Whether a picture is large enough to show something, and no mask."""
+    width, height = _size(part)
+    return min(width, height) >= _SMALLEST and part.get("/ImageMask") is not True
+
+
+def picture_file(part: Any, room: PictureRoom) -> bytes | None:
+    """A picture of a page as a JPEG file; None for one that cannot be decoded here, or that `room` has not enough for."""
+    from pypdf.errors import PyPdfError
+
+    width, height = _size(part)
+    if not 0 < width * height <= min(_PIXELS, room.pixels):
+        return None
+    room.pixels -= width * height
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = part.decode_as_image({"compress_level": 1})  # pypdf writes a picture to a file before it gives it
+            data = None if image is None else _jpeg(image)
+    except (PyPdfError, *_UNDECODED):
+        return None
+    if data is None or len(data) > room.bytes:
+        return None
+    room.bytes -= len(data)
+    return data
+
+
+def _jpeg(image: Image.Image) -> bytes:
+    image = image.convert("L") if image.mode == "1" else image if image.mode == "L" else to_rgb(image)
+    image.thumbnail((_SIDE, _SIDE))  # which takes the nearest of black and white, and of colours by number
+    out = io.BytesIO()
+    to_rgb(image).save(out, "JPEG", quality=_QUALITY)
+    return out.getvalue()
+
+
+def _size(part: Any) -> tuple[int, int]:
+    found = part.get("/Width"), part.get("/Height")
+    width, height = (int(each) if isinstance(each, int) else 0 for each in found)
+    return width, height
