@@ -148,6 +148,28 @@ async def test_a_request_whose_deadline_passes_in_the_queue_is_told_so() -> None
         assert outcomes(house) == [("standard", "deadline")]
 
 
+async def test_the_role_of_a_key_may_have_a_deadline_which_a_request_shortens_and_never_prolongs() -> None:
+    keys = ("key-of-the-app-one tenant=a role=app", "key-of-tenant-two tenant=b")
+    auth = AuthConfig(keys=keys, roles=("app=chat embeddings deadline:20",))
+    one, two = {"authorization": "Bearer key-of-the-app-one"}, {"authorization": "Bearer key-of-tenant-two"}
+    long, short = {"x-smg-deadline-ms": "100000"}, {"x-smg-deadline-ms": "1"}
+    vectors = {"model": "sim", "input": "Hello"}
+    async with in_process(SLOW, config=config(auth=auth)) as house:
+        async with holding(house, **two):
+            answers = [
+                await house.http.post(CHAT, json=body(), headers=one),
+                await house.http.post(CHAT, json=body(stream=True), headers=one | long),
+                await house.http.post(CHAT, json=body(), headers=one | short),
+                await house.http.post("/v1/embeddings", json=vectors, headers=one),
+            ]
+            patient = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=1), headers=two))
+            await eventually(lambda: waiting(house) == 1)
+        answered = await patient
+    assert [each.status_code for each in answers] == [504] * 4
+    assert answered.status_code == 200
+    assert [outcome for _, outcome in outcomes(house)] == ["deadline"] * 4 + ["went"]
+
+
 ENVELOPES = {
     "/v1/chat/completions": (503, "type", "server_error"),
     "/v1/completions": (503, "type", "server_error"),
