@@ -2,7 +2,8 @@
 
 A prompt waits for those that its engine reads already, and shares its steps with them. So a person's prompt goes to a worker with
 the least to read, and while people come, the last worker that reads nothing, or reads least, is left to them as long as others
-are not behind with theirs and have not many more requests than it. The policy chooses among those. Pure. Above: `waiting`, the fleet simulator. Below: nothing.
+are not behind with theirs and have not many more requests than it. The policy chooses among those. Pure. Above: `waiting`, the
+fleet simulator. Below: nothing.
 """
 
 from collections.abc import Sequence
