@@ -24,9 +24,10 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.queueing.bands import weights_in
 from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.waiting import Queueing, QueuePlace
-from smg_core.request import Caller
+from smg_core.request import Caller, PoolRequest
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
+from smg_core.vector_stores.embedding import TextEmbedding
 from smg_core.workers.room import WorkersFull
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.clockwork import Timing
@@ -231,6 +232,28 @@ async def test_every_route_that_reaches_an_engine_has_a_place_before_its_model_a
         assert answered
         for each in queues(house)._known.values():
             assert (each.queue.waiting, each.queue.running, each.queue._tokens, each.places) == (0, 0, 0, {})
+
+
+async def test_vectors_of_stored_files_wait_behind_all_others_and_those_of_a_search_as_a_request_does() -> None:
+    caller, done = Caller("acme"), list[str]()
+    async with in_process(POOLS, config=config()) as house:
+        services = house.gateway.services
+        held = services.admission.readmit(caller, "pooled")
+        request = PoolRequest(id="embd-1", model="sim", kind="embed", inputs=("a",), caller=caller)
+        assert queues(house).begin_pooled(request, held, Trace(0.0, house.observer), {}, []) is None
+
+        async def vectors(task: str) -> None:
+            assert await TextEmbedding(services).vectors(caller, "sim", ["a text"], task)
+            done.append(task)
+
+        async with asyncio.TaskGroup() as group:
+            for count, task in enumerate(("document", "query"), 1):
+                group.create_task(vectors(task))
+                await eventually(lambda count=count: waiting(house) == count)  # type: ignore[misc]
+            held.settle(None)
+        held.release()
+    assert done == ["query", "document"]
+    assert [each for each in outcomes(house) if each[1] == "went"] == [("standard", "went"), ("batch", "went")]
 
 
 @pytest.mark.parametrize("stream", [False, True])

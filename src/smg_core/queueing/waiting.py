@@ -199,15 +199,24 @@ class Queueing:
         return place
 
     def begin_pooled(
-        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: HeaderRows
+        self,
+        request: PoolRequest,
+        lease: RequestLease,
+        trace: Trace,
+        headers: Mapping[str, str],
+        always: HeaderRows,
+        *,
+        apart: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores."""
+        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
         found = self._found(request.model, request.caller)
         if found is None:
             return None
         name, model = found
         ticket = self._ticket(name, request.caller, lease, headers, 0, 1)
         ticket.deadline = min(ticket.deadline, self._deadline(headers))
+        if apart:
+            ticket.band = BATCH
         return self._enter(QueuePlace(self, model, name, ticket, trace, 0), lease, always)
 
     def _found(self, name: str, caller: Caller) -> tuple[str, _Model] | None:
