@@ -958,6 +958,8 @@ CONSTANTS |= {
     "response_cache.caching._MARKS": COST,
     "queueing.reading.PEOPLE_S": "for how long one person's request makes others leave a worker free",
     "queueing.reading._SHORT": "a prompt that an engine reads in some 16 ms makes nobody wait",
+    "queueing.reading._AHEAD": "how uneven workers may be for one to be kept free; it refuses nobody",
+    "queueing.reading._AHEAD_PART": "how uneven workers may be for one to be kept free; it refuses nobody",
     "queueing.reading._BEHIND": "about a step of an engine: who waits for more needs the worker that is kept free",
     "queueing.bands.MOST_WEIGHT": TYPED,
     "queueing.capacity._KV_SHARE": "how full a model is thought to be; it decides who waits, and refuses nobody",

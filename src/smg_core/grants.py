@@ -12,11 +12,13 @@ __all__ = ["Grants"]
 class Grants(Struct, frozen=True, omit_defaults=True):
     """What a caller may do. `permissions` are names of `auth.roles`, None for all of them. `models` are lists of names, or of
     beginnings that end with "*"; a model must be in each of the lists. `tools` are such lists for tools that run here:
-    SERVER.TOOL, or the URL of a server that the request brings."""
+    SERVER.TOOL, or the URL of a server that the request brings. Within `deadline_ms` it has to be the turn of a request in the
+    queue before its model; 0: within none of the caller's own."""
 
     permissions: frozenset[str] | None = None
     models: tuple[tuple[str, ...], ...] = ()
     tools: tuple[tuple[str, ...], ...] = ()
+    deadline_ms: int = 0
 
     def may(self, permission: str) -> bool:
         """Whether the caller has this permission."""

@@ -177,9 +177,9 @@ async def test_what_is_wrong_with_a_request_is_said_by_name(
 
 
 @asynccontextmanager
-async def http_fleet() -> AsyncIterator[Fleet]:
+async def http_fleet(**sections: Any) -> AsyncIterator[Fleet]:
     """A gateway before one engine of every dialect over HTTP that takes ids, one over gRPC, and a client of its admin door."""
-    config = Config(admin=AdminConfig(port=0))
+    config = Config(admin=AdminConfig(port=0), **sections)
     listener = admin_listener(config)
     assert listener is not None
     async with AsyncExitStack() as stack:

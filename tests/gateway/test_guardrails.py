@@ -128,6 +128,64 @@ async def test_a_prompt_that_is_held_back_reaches_no_engine_on_any_api(api: str,
     assert requests == 1
 
 
+def called(name: str = "look", id: str = "call-1", arguments: str = "{}", result: str = "ok") -> dict[str, Any]:
+    """A turn in which the model has called a tool."""
+    call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    returned = {"role": "tool", "tool_call_id": id, "content": result}
+    return {"messages": [{"role": "assistant", "tool_calls": [call]}, returned]}
+
+
+def offered(name: str = "look", **function: Any) -> dict[str, Any]:
+    return {"tools": [{"type": "function", "function": {"name": name, **function}}]}
+
+
+PLACES: dict[str, dict[str, Any]] = {
+    "two parts": {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": each} for each in ("for", "bidden")]}]
+    },
+    "name of who speaks": {"messages": [{"role": "user", "name": BAD, "content": "Hi"}]},
+    "name of a tool": offered(BAD),
+    "description of a tool": offered(description=f"Says what is {BAD}."),
+    "schema of a tool": offered(parameters={"type": "object", "properties": {"x": {"enum": [BAD]}}}),
+    "name of an earlier call": called(f"how to do what is {BAD}"),
+    "id of an earlier call": called(id=f"how to do what is {BAD}"),
+    "arguments of an earlier call": called(arguments='{"x": "\\u0066orbidden"}'),
+    "result of a call": called(result=BAD),
+    "arguments of the template": {"chat_template_kwargs": {"x": BAD}},
+    "documents": {"documents": [{"title": "a", "text": BAD}]},
+}
+"""Where a client of Chat Completions may write something that a model reads."""
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_guardrail_sees_every_place_of_a_prompt(place: str) -> None:
+    fields = PLACES[place]
+    sent = body() | fields
+    if place.endswith("call"):
+        sent["messages"] = [{"role": "user", "content": "Hi"}, *fields["messages"]]
+    async with in_process(engine(), guardrails=[rail(on=("input",))]) as house:
+        answer = await house.http.post(CHAT, json=sent)
+        requests = len(house.engine.requests)
+    assert (answer.status_code, answer.json()["error"]["code"], requests) == (400, "content_filter", 0)
+
+
+async def test_a_tool_is_shown_with_its_name_and_ids_that_are_a_word_are_not() -> None:
+    shown: list[str] = []
+
+    async def check(question: GuardQuestion) -> None:
+        shown.append(question.text)
+
+    async with in_process(engine(Reply("ok")), guardrails=[rail(check, on=("input",))]) as house:
+        told = offered(description="Looks.") | called(id="call_1")
+        answer = await house.http.post(CHAT, json=body() | told)
+        masked = Guardrail("masks", masks("Looks"), on=("input",), action="mask")
+    async with in_process(engine(Reply("ok")), guardrails=[masked]) as house:
+        left = await house.http.post(CHAT, json=body() | told)
+        named = await house.http.post(CHAT, json=body() | offered("Looks"))
+    assert (answer.status_code, left.status_code, named.status_code) == (200, 200, 400)
+    assert sorted(shown) == sorted(["look", "look\nLooks.", "{}", "ok"])
+
+
 @pytest.mark.sampled(per=("stream",), keep=1)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", APIS)

@@ -27,7 +27,7 @@ from smg_simulator.server.grpc_server import SimulatedEngine
 pytestmark = pytest.mark.anyio
 
 GUEST = Path(__file__).parents[2] / "examples/plugins/redaction/redact_numbers.wasm"
-LEDGER = "ledger: {enabled: true, url: 'memory:'}\n"
+KEEPING = "ledger: {enabled: true, url: 'memory:'}\nresponse_cache: {kept_s: 60}\n"
 UNKNOWN = "It is not known whether every process has this change."
 
 
@@ -62,7 +62,7 @@ class Door:
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Door]:
     file = folder / "smg.yaml"
-    file.write_text(f"limits: {{n: 2}}\n{LEDGER}")
+    file.write_text(f"limits: {{n: 2}}\n{KEEPING}")
     source = ConfigSource({}, {}, str(file))
     channel = Others()
     async with (
@@ -81,7 +81,7 @@ async def add(door: Door, name: str) -> httpx.Response:
 
 async def reload(door: Door) -> httpx.Response:
     """Of a setting and of a worker: each is told of for itself."""
-    (door.folder / "smg.yaml").write_text(f"limits: {{n: 3}}\nworkers: {{urls: ['{door.engine.target}']}}\n{LEDGER}")
+    (door.folder / "smg.yaml").write_text(f"limits: {{n: 3}}\nworkers: {{urls: ['{door.engine.target}']}}\n{KEEPING}")
     return await door.http.post("/admin/reload", json={})
 
 
@@ -108,6 +108,7 @@ CHANGES: dict[tuple[str, str], Callable[[Door], Awaitable[httpx.Response]]] = {
     ("PUT", "/admin/log-level"): asks("PUT", "/admin/log-level", {"level": "info"}),
     ("PUT", "/admin/plugins/{name}"): put_plugin,
     ("DELETE", "/admin/usage"): asks("DELETE", "/admin/usage?tenant=acme"),
+    ("DELETE", "/admin/history"): asks("DELETE", "/admin/history?tenant=acme"),
 }
 """How each change of what processes know is asked for."""
 

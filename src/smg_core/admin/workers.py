@@ -139,6 +139,10 @@ def worker_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     )
 
 
+_OTHER_ANSWERS = (LoadWeights, TransferWeights, LoadAdapter, UnloadAdapter)
+"""After these an engine answers otherwise than before, under the same names."""
+
+
 class _Workers:
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -233,6 +237,9 @@ class _Workers:
         if isinstance(asked, FlushCache | LoadWeights | TransferWeights) and reply.done:
             # What other weights have computed is of no use; engines drop it, or are to be told to.
             await self._services.running.cache_losses.emptied(worker)
+        caching = self._services.live.caching
+        if reply.done and caching is not None and isinstance(asked, _OTHER_ANSWERS):
+            await caching.erase_all()
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
     def _chosen(self, names: tuple[str, ...] | None) -> list[Worker]:

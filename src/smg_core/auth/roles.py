@@ -6,6 +6,7 @@ tools of MCP servers that they hold for.
 Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.
 """
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 import attrs
@@ -45,6 +46,7 @@ GENERAL_PERMISSIONS: Mapping[str, str] = {
     "admin.metrics": "Metrics at the admin door",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
     "admin.usage": "What every tenant used and what it cost: reading it, and having a tenant or a user forgotten",
+    "admin.history": "Erasing all that is kept of a tenant",
 }
 """The permissions that are no API's, and what each permits. Those of an API stand in its row (`serving.spec`)."""
 
@@ -57,18 +59,22 @@ _TRUSTED = frozenset({"explain", "parser", "priority", "queue.system", "queue.in
 _ADMIN = "admin."
 _MODEL = "model:"
 _TOOL = "tool:"
+_DEADLINE = "deadline:"
+_MILLISECONDS = re.compile("[1-9][0-9]{0,9}")
 _ALL = "*"
 
 
 @attrs.frozen
 class AccessRole:
     """The permissions of a role, and the models that it holds for: names, or beginnings that end with "*"; None for all. So are
-    `tools`, which are SERVER.TOOL or a server's URL."""
+    `tools`, which are SERVER.TOOL or a server's URL. `deadline_ms`: within how many milliseconds it has to be a
+    request's turn in the queue before its model; 0: within none."""
 
     name: str
     permissions: frozenset[str]
     models: tuple[str, ...] | None = None
     tools: tuple[str, ...] | None = None
+    deadline_ms: int = 0
 
 
 class Roles:
@@ -101,6 +107,7 @@ class Roles:
             permissions,
             _lists([role.models for role in roles], models),
             _lists([role.tools for role in roles], tools),
+            _longest([role.deadline_ms for role in roles]),
         )
 
 
@@ -112,6 +119,11 @@ def _lists(of_roles: Sequence[tuple[str, ...] | None], own: Sequence[str]) -> tu
     if own:
         lists.append(tuple(own))
     return tuple(lists)
+
+
+def _longest(deadlines: Sequence[int]) -> int:
+    """The longest of these; none where one of them is."""
+    return max(deadlines) if deadlines and all(deadlines) else 0
 
 
 def check_permission(granted: Grants, needed: str, headers: Container[str] = ()) -> None:
@@ -139,7 +151,9 @@ def _role(entry: str, known: Mapping[str, str]) -> AccessRole:
     name, equals, rest = entry.partition("=")
     name, words = name.strip(), rest.split()
     if not (name and equals and words) or len(name.split()) > 1:
-        raise ConfigError(f'auth.roles: {entry}: expected "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL"')
+        raise ConfigError(
+            f'auth.roles: {entry}: expected "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL deadline:MS"'
+        )
     models = tuple(word.removeprefix(_MODEL) for word in words if word.startswith(_MODEL))
     tools = tuple(word.removeprefix(_TOOL) for word in words if word.startswith(_TOOL))
     for prefix, named in ((_MODEL, models), (_TOOL, tools)):
@@ -147,9 +161,19 @@ def _role(entry: str, known: Mapping[str, str]) -> AccessRole:
             raise ConfigError(f"auth.roles: {name}: {prefix} names no {prefix[:-1]}")
     permissions: set[str] = set()
     for word in words:
-        if not word.startswith((_MODEL, _TOOL)):
+        if not word.startswith((_MODEL, _TOOL, _DEADLINE)):
             permissions |= _permissions(word, name, known)
-    return AccessRole(name, frozenset(permissions), models or None, tools or None)
+    return AccessRole(name, frozenset(permissions), models or None, tools or None, _deadline(name, words))
+
+
+def _deadline(role: str, words: Sequence[str]) -> int:
+    """The milliseconds of the word `deadline:` of a role; 0 where there is none."""
+    given = [word.removeprefix(_DEADLINE) for word in words if word.startswith(_DEADLINE)]
+    if not given:
+        return 0
+    if len(given) > 1 or not _MILLISECONDS.fullmatch(given[0]):
+        raise ConfigError(f"auth.roles: {role}: {_DEADLINE} takes one whole number of milliseconds above 0")
+    return int(given[0])
 
 
 def _permissions(word: str, role: str, known: Mapping[str, str]) -> frozenset[str]:

@@ -41,8 +41,8 @@ class AuthConfig:
     )
     roles: tuple[str, ...] = option(
         (),
-        'Role, as "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL": what its callers may do (docs/identity.md lists the '
-        "permissions); may be repeated.",
+        'Role, as "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL deadline:MS": what its callers may do '
+        "(docs/identity.md lists the permissions); may be repeated.",
     )
     credential_characters: int = bound(
         16384, "Longest credential that is looked at; a longer one is refused.", at_least=64, at_most=1 << 20

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["adopt_caching", "begin_caching"]
 
-_FORGET = "response_cache.forget"
+_FORGET, _FORGET_ALL = "response_cache.forget", "response_cache.forget_all"
+"""The kinds of messages by which processes tell each other whose answers to forget."""
 
 
 async def begin_caching(services: Services, stack: AsyncExitStack) -> None:
@@ -40,7 +41,7 @@ def adopt_caching(services: Services) -> None:
     from smg_core.response_cache.flight import Follow, follow_flight
 
     caching = services.side_tasks.one_of(ResponseCaching, lambda: _made(services))
-    services.running.history.on_erased = lambda tenant: _erase(services, caching, tenant)
+    services.running.history.on_erased = caching.erase
     if settings.store is not None and caching.store is None:
         try:
             from smg_core.response_cache.answer_store import AnswerStore
@@ -69,21 +70,22 @@ def _made(services: Services) -> "ResponseCaching":
         lambda tenant, principal: services.running.history.keeps(tenant, principal),
         lambda request: "" if live.guarding is None else live.guarding.mark(request.caller, request.model),
         services.side_tasks.note_end,
+        lambda tenant: _tell(services, tenant),
     )
 
     def heard(notice: Notice) -> None:
         caching.forget(notice.body.decode("utf-8", "surrogatepass"))
 
     services.channel.subscribe(_FORGET, heard)
+    services.channel.subscribe(_FORGET_ALL, lambda notice: caching.forget(None))
     return caching
 
 
-async def _erase(services: Services, caching: "ResponseCaching", tenant: str) -> None:
-    """Erase the answers that are kept of a tenant, in all processes. Raises StoreFailed, and Overloaded where it is not known
-    whether all have done so."""
-    number = await services.channel.publish(_FORGET, tenant.encode("utf-8", "surrogatepass"))
+async def _tell(services: Services, tenant: str | None) -> None:
+    """Have all processes forget a tenant's answers, or all. Raises Overloaded where it is not known whether they have."""
+    body = b"" if tenant is None else tenant.encode("utf-8", "surrogatepass")
+    number = await services.channel.publish(_FORGET_ALL if tenant is None else _FORGET, body)
     await known_everywhere(services.channel, number, services.live.config.channel.publish_s)
-    await caching.erase(tenant)
 
 
 async def _end(services: Services) -> None:

@@ -6,6 +6,7 @@ by. Above: `guarding`. Below: `asking`, `texts`, the request.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -45,6 +46,7 @@ __all__ = ["GuardedPrompt"]
 T = TypeVar("T")
 _AT_ONCE = 16
 """Texts of one request that are shown at the same time."""
+_WORD = re.compile(r"[\w.:|-]{0,128}", re.ASCII)
 _IDS_INLINE = 4096
 """Ids that are decoded on the event loop."""
 
@@ -110,6 +112,23 @@ class GuardedPrompt:
         spans = await self._spans(text)
         return with_masks(text, spans) if spans else text
 
+    async def _words(self, *names: str | None) -> None:
+        """Names, in which no mask can stand: what is found there holds the request back."""
+        for each in names:
+            if each and await self._spans(each):
+                raise GuardrailBlocked(self._rails[-1].rail.name, "input")
+
+    async def _described(self, tool: FunctionTool | CustomTool) -> str | None:
+        """The description of a tool, which is shown behind its names: in those no mask can stand."""
+        names = f"{tool.namespace}.{tool.name}\n" if tool.namespace else f"{tool.name}\n"
+        spans = await self._spans(names + (tool.description or ""))
+        if not spans:
+            return tool.description
+        shown, left = masked_parts((names, tool.description or ""), spans)
+        if shown != names:
+            raise GuardrailBlocked(self._rails[-1].rail.name, "input")
+        return left
+
     async def _value(self, value: T, kind: Any) -> T:
         """A value of JSON as it is left; one that a mask would break is held back."""
         text = msgspec.json.encode(value).decode()
@@ -164,6 +183,7 @@ class GuardedPrompt:
             case Refusal():
                 return _with(part, text=await self._text(part.text))
             case ToolCall():
+                await self._words(part.name, part.namespace, _odd(part.id))
                 return _with(part, arguments=await self._json_text(part.arguments, part.custom))
             case ToolResult():
                 return await self._result(part, at, hears)
@@ -181,6 +201,7 @@ class GuardedPrompt:
         return replace(part, text=text, summary=summary, seal=None, carried=None)
 
     async def _result(self, part: ToolResult, at: str, hears: bool) -> ToolResult:
+        await self._words(part.name, _odd(part.call_id))
         content = await self._parts(part.content, f"{at}.content", hears)
         value = part.value
         if value is not None:
@@ -276,15 +297,13 @@ class GuardedPrompt:
                 parameters: Mapping[str, Json] | None = tool.parameters
                 if parameters:
                     parameters = await self._value(parameters, dict[str, Any])
-                description = await self._text(tool.description or "")
+                description = await self._described(tool)
                 examples = tool.examples and await self._value(tool.examples, tuple[dict[str, Any], ...])
-                return _with(
-                    tool, parameters=parameters, description=description or tool.description, examples=examples
-                )
+                return _with(tool, parameters=parameters, description=description, examples=examples)
             case CustomTool():
-                description = await self._text(tool.description or "")
+                description = await self._described(tool)
                 grammar = await self._text(tool.grammar or "")
-                return _with(tool, description=description or tool.description, grammar=grammar or tool.grammar)
+                return _with(tool, description=description, grammar=grammar or tool.grammar)
         return tool
 
 
@@ -296,6 +315,11 @@ def _with(record: S, **fields: object) -> S:
     changed = {name: value for name, value in fields.items() if getattr(record, name) is not value}
     changed = {name: value for name, value in changed.items() if getattr(record, name) != value}
     return replace(record, **changed) if changed else record
+
+
+def _odd(id: str) -> str | None:
+    """An id that may be more than one, and stands in some prompts: those that are a word are not shown, since all differ."""
+    return None if _WORD.fullmatch(id) else id
 
 
 def _data_url(data: bytes, media_type: str | None) -> str:

@@ -47,6 +47,13 @@ class ModelQueues(Protocol):
         that is refused."""
 
     def begin_pooled(
-        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: HeaderRows
+        self,
+        request: PoolRequest,
+        lease: RequestLease,
+        trace: Trace,
+        headers: Mapping[str, str],
+        always: HeaderRows,
+        *,
+        apart: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores."""
+        """The same for a request for vectors or scores. `apart`: nobody waits for it."""

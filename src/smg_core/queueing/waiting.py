@@ -154,7 +154,7 @@ class Queueing:
                 place = self._place(request, model, prompts, lease, trace, headers, started)
                 if place is None:
                     break
-                place.refused, place.ticket.deadline = at, until
+                place.refused, place.ticket.deadline = at, min(until, place.ticket.deadline)
                 return self._enter(place, lease, headers_out)
             except (Overloaded, RateLimited) as error:
                 first = first or error
@@ -199,15 +199,24 @@ class Queueing:
         return place
 
     def begin_pooled(
-        self, request: PoolRequest, lease: RequestLease, trace: Trace, headers: Mapping[str, str], always: HeaderRows
+        self,
+        request: PoolRequest,
+        lease: RequestLease,
+        trace: Trace,
+        headers: Mapping[str, str],
+        always: HeaderRows,
+        *,
+        apart: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores."""
+        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
         found = self._found(request.model, request.caller)
         if found is None:
             return None
         name, model = found
         ticket = self._ticket(name, request.caller, lease, headers, 0, 1)
-        ticket.deadline = self._deadline(headers)
+        ticket.deadline = min(ticket.deadline, self._deadline(headers))
+        if apart:
+            ticket.band = BATCH
         return self._enter(QueuePlace(self, model, name, ticket, trace, 0), lease, always)
 
     def _found(self, name: str, caller: Caller) -> tuple[str, _Model] | None:
@@ -238,7 +247,7 @@ class Queueing:
     ) -> QueuedRequest:
         apart = lease.kind in ("batch", "background")
         band = BATCH if apart else band_of(caller.grants, headers.get(PRIORITY))
-        model = self._models.get(name)
+        model, own = self._models.get(name), caller.grants.deadline_ms
         most = (model.context_length if model is not None else 0) or _LONGEST_PROMPT
         prompt = min(self._estimates.input(name, lease.weight), most)
         return QueuedRequest(
@@ -248,6 +257,7 @@ class Queueing:
             prompt + output,
             choices,
             lease.weight,
+            deadline=inf if apart or not own else self._clock.monotonic() + own / 1000,
         )
 
     def _deadline(self, headers: Mapping[str, str]) -> float:

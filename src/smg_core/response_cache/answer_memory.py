@@ -63,9 +63,12 @@ class AnswerMemory:
         while self.size > self.most:
             self._drop(next(iter(self._kept)))
 
-    def erase(self, tenant: bytes) -> None:
-        """Find no answer of a tenant any more, which is meant by its mark; `sweep` lets go of them."""
-        if (kept := self._tenants.pop(tenant, None)) is not None:
+    def erase(self, tenant: bytes | None) -> None:
+        """Find no answer of a tenant any more, which is meant by its mark (None: of any); `sweep` lets go of them."""
+        if tenant is None:
+            self._erased += self._tenants.values()
+            self._tenants = {}
+        elif (kept := self._tenants.pop(tenant, None)) is not None:
             self._erased.append(kept)
 
     def sweep(self, most: int) -> bool:

@@ -58,12 +58,12 @@ class AnswerStore:
         await self._asked(self._redis.unlink(_named(key)))
 
     async def erase(self, tenant: bytes) -> None:
-        """Keep no answer of a tenant, which is meant by its mark. Raises StoreFailed."""
-        cursor = 0
+        """Keep no answer of a tenant, which is meant by its mark; of none where that is empty. Raises StoreFailed."""
+        cursor, named = 0, (_of_tenant(tenant) if tenant else _PREFIX) + b"*"
         try:
             while True:
                 async with asyncio.timeout(_ERASE_S):
-                    cursor, keys = await self._redis.scan(cursor, match=_of_tenant(tenant) + b"*", count=_SCANNED)
+                    cursor, keys = await self._redis.scan(cursor, match=named, count=_SCANNED)
                     if keys:
                         await self._redis.unlink(*keys)
                 if not cursor:

@@ -28,5 +28,9 @@ class ResponseCaches(Protocol):
     def clear(self) -> None:
         """Let go of all that this process keeps."""
 
+    def erase_all(self) -> Awaitable[None]:
+        """Engines answer otherwise from now on: nothing that is kept is found again, in any process. Raises StoreFailed, and
+        Overloaded where it is not known whether all have heard of it."""
+
     def close(self) -> Awaitable[None]:
         """The gateway stops: give back what is held open."""

@@ -63,7 +63,7 @@ class AnswersKept(Protocol):
         """Keep the answer of a key no longer."""
 
     async def erase(self, tenant: bytes) -> None:
-        """Keep no answer of a tenant, which is meant by its mark. Raises StoreFailed."""
+        """Keep no answer of a tenant, which is meant by its mark; of none where that is empty. Raises StoreFailed."""
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -152,7 +152,8 @@ class SharedAnswer:
 class ResponseCaching:
     """The cache of answers of one gateway, and the generations under way that equal requests share. `served` is the model
     that a request gets; `reported` what the engines of a model say of themselves; `keeps` whether anything
-    of a tenant is kept; `guarded` is the mark of the guardrails that see a request. `note_end` is told of tasks that end."""
+    of a tenant is kept; `guarded` is the mark of the guardrails that see a request. `note_end` is told of tasks that end. `tell`
+    has all processes forget a tenant, or None for all: it returns when they have."""
 
     def __init__(
         self,
@@ -162,9 +163,10 @@ class ResponseCaching:
         keeps: Callable[[str, str], bool],
         guarded: Callable[[GenerationRequest], str],
         note_end: Callable[[str, "asyncio.Task[None]"], None],
+        tell: Callable[[str | None], Awaitable[None]],
     ) -> None:
         self._clock, self._served, self._reported = clock, served, reported
-        self._keeps, self._guarded, self._note_end = keeps, guarded, note_end
+        self._keeps, self._guarded, self._note_end, self._tell = keeps, guarded, note_end, tell
         self._settings = ResponseCacheConfig()
         self._memory = AnswerMemory(self._settings.bytes)
         self.store: AnswersKept | None = None
@@ -201,11 +203,12 @@ class ResponseCaching:
 
     # --------------------------------------------------------------------------------------------------------- erasing
 
-    def forget(self, tenant: str) -> None:
-        """Give nobody an answer of a tenant that this process keeps or makes; those that wait for one under way get it."""
-        mark = tenant_mark(tenant)
+    def forget(self, tenant: str | None) -> None:
+        """Give nobody an answer of a tenant (None: of any) that this process keeps or makes; those that wait for one under way
+        get it."""
+        mark = None if tenant is None else tenant_mark(tenant)
         for key, flight in (*self._tasks.values(), *self._flights.items()):
-            if tenant_of(key) == mark:
+            if mark is None or tenant_of(key) == mark:
                 flight.erased = True
                 self.end(key, flight)
         self._memory.erase(mark)
@@ -220,9 +223,17 @@ class ResponseCaching:
             asyncio.get_running_loop().call_soon(self._sweep)
 
     async def erase(self, tenant: str) -> None:
-        """Erase what the store of all processes has of a tenant. Raises StoreFailed."""
+        """Erase what is kept of a tenant, in all processes and in the store. Raises StoreFailed, and Overloaded where it is not
+        known whether all have done so."""
+        await self._tell(tenant)
         if self.store is not None:
             await self.store.erase(tenant_mark(tenant))
+
+    async def erase_all(self) -> None:
+        """The same of all tenants."""
+        await self._tell(None)
+        if self.store is not None:
+            await self.store.erase(b"")
 
     # --------------------------------------------------------------------------------------------------------- finding
 

@@ -1,7 +1,7 @@
 """Vectors of texts, by a model that a worker or a provider serves (edge).
 
-They are asked for as any request for embeddings is: counted, charged and reported as such. Above: indexing, searches. Below:
-pooled work of the pipeline.
+They are asked for as any request for embeddings is: counted, charged, queued and reported as such. Above: indexing, searches.
+Below: pooled work of the pipeline.
 """
 
 from collections.abc import Sequence
@@ -56,6 +56,11 @@ class TextEmbedding:
         try:
             if services.live.limiting is not None:
                 waiting = services.live.limiting.begin_pooled(request, lease, trace, [])
+                if waiting is not None:
+                    await waiting
+            if services.live.queueing is not None:
+                apart = task == "document"
+                waiting = services.live.queueing.begin_pooled(request, lease, trace, {}, [], apart=apart)
                 if waiting is not None:
                     await waiting
             pooled = await self._pooled(request, generation, trace)

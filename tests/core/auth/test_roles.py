@@ -85,6 +85,13 @@ def test_tools_are_bound_by_roles_and_keys_as_models_are() -> None:
     assert Grants().may_call("any.tool")
 
 
+def test_the_longest_deadline_of_several_roles_counts_and_none_where_one_has_none() -> None:
+    roles = Roles(["a=chat deadline:2000", "b=chat deadline:500", "free=chat"], PERMISSIONS)
+
+    found = [roles.grants(names).deadline_ms for names in (["a"], ["a", "b"], ["a", "free"], [])]
+    assert found == [2000, 2000, 0, 0]
+
+
 def test_a_caller_without_a_role_may_do_nothing() -> None:
     granted = Roles((), PERMISSIONS).grants([])
 
@@ -109,6 +116,20 @@ def test_what_is_not_permitted_is_refused_by_name() -> None:
         check_permission(Roles((), PERMISSIONS).grants(["user"]), "admin.keys")
 
 
+WRONG_DEADLINES = (
+    *(
+        "deadline:",
+        "deadline:0",
+        "deadline:-1",
+        "deadline:1.5",
+        "deadline:\u0661",
+        "deadline:1_0",
+        "deadline:" + "9" * 11,
+    ),
+    "deadline:1 deadline:2",
+)
+
+
 @pytest.mark.parametrize(
     ("entry", "sentence"),
     [
@@ -120,6 +141,7 @@ def test_what_is_not_permitted_is_refused_by_name() -> None:
         ("tester=nothing.*", "there is no permission"),
         ("tester=chat model:", "names no model"),
         ("tester=chat tool:", "names no tool"),
+        *[(f"tester=chat {word}", "milliseconds") for word in WRONG_DEADLINES],
     ],
 )
 def test_an_entry_that_is_no_role_is_refused(entry: str, sentence: str) -> None:

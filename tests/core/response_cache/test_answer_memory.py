@@ -10,7 +10,7 @@ MOST = 2000
 
 
 TENANTS = [tenant_mark(each) for each in ("acme", "globex")]
-STEP = st.tuples(st.integers(0, 5), st.integers(0, 2500), st.floats(0, 20), st.sampled_from((None, *TENANTS)))
+STEP = st.tuples(st.integers(0, 5), st.integers(0, 2500), st.floats(0, 20), st.sampled_from((None, *TENANTS, b"")))
 
 
 @given(st.lists(STEP, max_size=30))
@@ -24,7 +24,7 @@ def test_it_never_has_more_bytes_than_it_may_and_finds_what_it_has(
         memory.keep(key, data, now + 10)
         model[key] = data, now + 10
         if erased is not None:
-            memory.erase(erased)
+            memory.erase(erased or None)  # of one tenant, or of all
             assert all(memory.find(each, now) is None for each in model if each.startswith(erased))
             model = {each: kept for each, kept in model.items() if not each.startswith(erased)}
         memory.sweep(1)

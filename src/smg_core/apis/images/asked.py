@@ -14,7 +14,6 @@ from smg_core.apis.images.routes import GENERATIONS
 from smg_core.apis.images.wire import ImagesRequest
 from smg_core.errors import EngineFailed
 from smg_core.events import Event, Failed, OpaqueBlock
-from smg_core.grants import Grants
 from smg_core.imaging import PICTURE, Imaging, MadePicture, picture_of
 from smg_core.inner_requests import asked_within
 from smg_core.json_types import JsonObject
@@ -44,7 +43,7 @@ class PicturesAsked:
         if named and self._services.lookup.served(named, caller) is not None:
             model = named
         else:  # the operator's own, for whoever may use the tool
-            caller = replace(caller, grants=Grants(caller.grants.permissions, (), caller.grants.tools))
+            caller = replace(caller, grants=replace(caller.grants, models=()))
         hears = _Hears(progress)
 
         def decode(incoming: Incoming) -> ImagesRequest:

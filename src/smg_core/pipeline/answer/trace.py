@@ -73,10 +73,17 @@ class Awaited(Protocol):
 
 
 class PromptReader(Protocol):
-    """A worker that may read a prompt, of which `prefill_tokens` tokens of others wait there."""
+    """A worker that may read a prompt, of which `prefill_tokens` tokens of others wait there. It has `in_flight` requests of this
+    process and those of `others`."""
 
     @property
     def prefill_tokens(self) -> int: ...
+
+    @property
+    def in_flight(self) -> int: ...
+
+    @property
+    def others(self) -> int: ...
 
 
 R = TypeVar("R", bound=PromptReader)
