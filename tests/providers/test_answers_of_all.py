@@ -10,7 +10,7 @@ import pytest
 from tests.providers.answers import script
 from tests.providers.bedrock_answers import ALL_FORMATS
 from tests.providers.chat_answers import CHAT_FORMATS
-from tests.providers.client_apis import APIS, ClientApi
+from tests.providers.client_apis import APIS, SCHEMA, ClientApi
 from tests.providers.fake import Heard, Said
 from tests.providers.houses import House, before
 
@@ -148,3 +148,34 @@ async def test_calls_that_a_provider_gave_one_id_can_be_answered_apart(
     assert api.calls(answer.json()) == [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"})]
     again = await house.ask(api, api.again(body, answer.json()))
     assert again.status_code == 200, again.text
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "gemini", "bedrock", "xai"])
+async def test_of_some_tools_that_may_be_called_these_alone_are_offered(kind: str) -> None:
+    tools = [{"type": "function", "function": {"name": each, "parameters": SCHEMA}} for each in ("aaa", "bbb", "ccc")]
+    allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": each}} for each in ("aaa", "ccc")]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    async with before(ALL_FORMATS[kind]) as house:
+        body = {**APIS["Chat Completions"].body("text"), "tools": tools, "tool_choice": choice}
+
+        answer = await house.ask(APIS["Chat Completions"], body)
+
+        assert answer.status_code == 200, answer.text
+        sent = house.provider.asked[0].body.decode()
+        assert [each in sent for each in ("aaa", "bbb", "ccc")] == [True, False, True]
+
+
+@pytest.mark.parametrize("blank", ["", "\\n"])
+async def test_a_text_without_a_letter_beside_a_call_is_not_told_to_clients_of_messages(blank: str) -> None:
+    form = ALL_FORMATS["xai"]
+    word = b'"content":""'
+    assert word in form.streams["tool"]
+    async with before(form) as house:
+        house.provider.script = lambda _: Said(form.streams["tool"].replace(word, b'"content":"%b"' % blank.encode()))
+        messages = APIS["Messages"]
+
+        answer = await house.ask(messages, messages.body("tool"))
+        streamed = await house.ask(messages, messages.body("tool"), stream=True)
+
+        assert [each["type"] for each in answer.json()["content"]] == ["tool_use"], answer.text
+        assert '"type":"text"' not in streamed.text

@@ -7,11 +7,14 @@ import attrs
 import httpx
 import pytest
 from tests.providers.answers import FORMATS, script
+from tests.providers.chat_answers import CHAT_FORMATS
 from tests.providers.client_apis import APIS
 from tests.providers.fake import Said, providing
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
+from smg_core.ledger.queries import UsageQuery
+from smg_core.ledger.settings import LedgerConfig
 from smg_core.settings import ConfigError
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec
@@ -77,3 +80,44 @@ async def test_a_full_account_leaves_its_requests_to_the_other_and_prices_are_li
                 for task in held:
                     task.cancel()
                 await asyncio.gather(*held, return_exceptions=True)
+
+
+async def test_all_models_of_an_entry_are_listed_and_asked_by_their_own_names() -> None:
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    models = {"small": "vendor-small", "large": "vendor-large"}
+    async with providing(lambda heard: Said(CHAT_FORMATS["xai"].streams["text"])) as provider:
+        entry = {"url": provider.url, "name": "p", "dialect": "mistral", "credential": {"key": "k"}, "models": models}
+        found = workers_of([entry], lambda path: Path(path).read_text(), 1 << 16)
+        async with Gateway(found, config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                listed = {each["id"] for each in (await http.get("/v1/models")).json()["data"]}
+                assert listed >= set(models)
+                for name, vendors in models.items():
+                    body = {"model": name, "messages": [{"role": "user", "content": "Hi"}]}
+                    assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+                    assert provider.asked[-1].json["model"] == vendors
+
+
+async def test_the_account_has_what_the_entry_that_answered_costs() -> None:
+    """Of the 12 tokens of the prompt 3 were in the cache and 2 were written there: each is paid once, by its kind."""
+    ledger = LedgerConfig(enabled=True, url="memory:", write_s=3600.0)
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0), ledger=ledger)
+    price = {"input": "1000", "cached": "100", "written": "2000", "output": "10000"}
+    async with providing(script(FORM, "text")) as dear, providing(script(FORM, "text")) as free:
+        (one,) = specs(url=dear.url, name="dear", price=price)
+        (two,) = specs(url=free.url, name="untold")
+        async with Gateway([one, two], config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                path, body = MESSAGES.asked(MESSAGES.body("text"), stream=False)
+                for each in (dear, free):
+                    other = free if each is dear else dear
+                    each.script, other.script = script(FORM, "text"), script(FORM, "overloaded")
+                    assert (await http.post(path, json=body)).status_code == 200
+            found = gateway.services.running.ledger
+            assert found is not None
+            rows = (await found.read(UsageQuery((0, 10**7), by=("worker",)))).data
+    costs = {each.worker: (each.cost_usd, each.unpriced_requests, each.prompt_tokens) for each in rows}
+    assert costs["dear/m"] == ("0.101300", 0, 12)  # 7 x 1000 + 3 x 100 + 2 x 2000 + 9 x 10000 for a million
+    assert costs["untold/m"] == ("0.000000", 1, 12)

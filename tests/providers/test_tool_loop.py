@@ -57,3 +57,25 @@ async def test_a_turn_goes_back_with_its_signature(house: House, api: str, case:
     assert SIGNATURE not in first.body.decode()
     assert SIGNATURE in second.body.decode()
     assert "reasoning" not in answer.headers.get("x-smg-lossy", "")
+
+
+@pytest.mark.parametrize("api", ASKED)
+async def test_a_demanded_tool_is_demanded_of_the_first_turn_alone(house: House, api: str) -> None:
+    form = house.form
+
+    def says(heard: Heard) -> Said:
+        if len(house.provider.asked) > 1:
+            return Said(form.streams["text"])
+        return Said(form.streams["tool"].replace(b"get_weather", offered(heard).encode()))
+
+    house.provider.script = says
+    house.provider.heard.clear()
+    path, body = ASKED[api]
+
+    answer = await house.http.post(path, json={**body, "model": "m", "tools": [NOTES], "tool_choice": "required"})
+
+    assert answer.status_code == 200, answer.text
+    first, second = (each.body.decode() for each in house.provider.asked)
+    demands = ('"any"', '"ANY"', '"required"')
+    assert any(f":{each}" in first for each in demands), first
+    assert not any(f":{each}" in second.replace('"required":', "") for each in demands), second

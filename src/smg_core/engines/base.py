@@ -226,8 +226,9 @@ class EngineFacts:
     `pool_inputs`: how many inputs one such call may have. `hands_over`: the field of `EngineRequest` in which its dialect tells a
     prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `speech`: whether it has a call for
     recordings, `speaks`: for texts that are spoken, `pictures`: for pictures. `realtime`: it has Realtime sessions, and
-    nothing else. `documents`: whether it reads PDF itself. `reported`: names and values that it told of itself beside these
-    (its parsers, its version), for people, which are not compared."""
+    nothing else. `documents`: whether it reads PDF itself. `maker`: the outside provider, account and model whose reasoning it
+    takes back, of this engine alone. `reported`: names and values that it told of itself beside these (its parsers, its
+    version), for people, which are not compared."""
 
     dialect: str
     takes_ids: bool = True
@@ -271,6 +272,7 @@ class EngineFacts:
     speaks: bool = False
     pictures: bool = False
     realtime: bool = False
+    maker: tuple[str, str, str] | None = attrs.field(default=None, eq=False)
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
 
 

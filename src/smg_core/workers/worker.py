@@ -414,6 +414,11 @@ class Worker:
         return self.spec.role or role_of(self.kv) or "regular"
 
     @property
+    def maker(self) -> tuple[str, str, str] | None:
+        """The outside provider, account and model whose reasoning it takes back (`EngineFacts.maker`)."""
+        return None if self.stated_facts is None else self.stated_facts.maker
+
+    @property
     def weight(self) -> float:
         return self.spec.weight / 2 if self._doubted else self.spec.weight
 

@@ -175,7 +175,10 @@ class ChatStreamEncoder:
             if type(theirs) is Verbatim and b"\n" not in theirs.pieces[0]:
                 return b"data: %b\n\n" % theirs.pieces[0]
         frames: list[bytes] = []
+        theirs_alone = self._writers is _THEIR_WRITERS
         for event in events:
+            if theirs_alone and type(event) is TextDelta:  # they have said it in their words
+                continue
             if type(event) is TextDelta and self._fast and not event.logprobs:
                 if not event.text:
                     continue

@@ -68,9 +68,8 @@ def sign(
     request = "\n".join(
         (method, _twice_encoded(path), _sorted_query(query), lines, names, hashlib.sha256(body).hexdigest())
     )
-    within = f"{date[:8]}/{scope.region}/{scope.service}/aws4_request"
+    within, key = _key(keys.secret, date[:8], scope.region, scope.service)
     text = f"{_ALGORITHM}\n{date}\n{within}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    key = _key(keys.secret, date[:8], scope.region, scope.service)
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     proof = f"{_ALGORITHM} Credential={keys.key_id}/{within}, SignedHeaders={names}, Signature={signature}"
     return (*own, ("authorization", proof))
@@ -113,9 +112,9 @@ def _query_encoded(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _key(secret: str, day: str, region: str, service: str) -> bytes:
-    """The key of one day, region and service."""
-    key = f"AWS4{secret}".encode()
-    for part in (day, region, service, "aws4_request"):
+def _key(secret: str, day: str, region: str, service: str) -> tuple[str, bytes]:
+    """What a key of one day, region and service is good for, as it is written, and the key."""
+    key, parts = f"AWS4{secret}".encode(), (day, region, service, "aws4_request")
+    for part in parts:
         key = hmac.digest(key, part.encode(), "sha256")
-    return key
+    return "/".join(parts), key

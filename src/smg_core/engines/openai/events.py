@@ -403,6 +403,7 @@ class ChatDecoder:
         call_id = calls + request_id
         self._choices = [_Choice(index, call_id, room, limits.http_calls, unknown_fields) for index in range(choices)]
         self._usage: UsageWire | None = None
+        self._read: Chunk | None = None  # the last chunk
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that `data`, the next bytes of the stream, brings."""
@@ -471,7 +472,7 @@ class ChatDecoder:
             if data == DONE:
                 self._done(events, "[DONE]")
                 return
-        chunk = self._chunk(data)
+        self._read = chunk = self._chunk(data)
         if chunk.error is not None or chunk.object == "error" or (chunk.choices is None and chunk.message is not None):
             raise self._error_of(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
         if chunk.usage is not None:

@@ -24,6 +24,11 @@ class Carried(Struct, frozen=True, array_like=True):
     part: str
     payload: bytes
 
+    @property
+    def maker(self) -> tuple[str, str, str]:
+        """Who has made it: provider, account and model, as in the facts of a worker that takes it back."""
+        return self.provider, self.account, self.model
+
 
 _DECODER = msgspec.msgpack.Decoder(Carried)
 

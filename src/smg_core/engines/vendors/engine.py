@@ -147,7 +147,8 @@ class ProviderEngine(Unasked):
         return info, self._facts()
 
     def _facts(self) -> EngineFacts:
-        vectors, facts = self._wire.vectors, self._wire.facts
+        vectors = self._wire.vectors
+        facts = attrs.evolve(self._wire.facts, maker=(*self._wire.maker, self._model))
         if not (pools := vectors.pools(self._model)):
             return facts
         most = min(vectors.inputs, self._limits.http_inputs)

@@ -49,9 +49,11 @@ class DescribedModel(Struct, frozen=True):
 
 class WireFormat(Protocol):
     """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none, and
-    `vectors` how it is asked for pooled work."""
+    `vectors` how it is asked for pooled work. `maker` is who can read the reasoning that comes from it: what its originals have
+    as their provider and account (`Carried`)."""
 
     provider: str
+    maker: tuple[str, str]
     usual_path: str
     vectors: VectorsFormat
 

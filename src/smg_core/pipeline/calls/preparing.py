@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, InvalidRequest, PermissionDenied, PromptTooLong, SmgError, UnsupportedParameter
-from smg_core.events import DroppedReasoning, EditedContext, Effective
+from smg_core.events import EditedContext, Effective
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
@@ -146,10 +146,10 @@ class Preparing:
         if self._content is not None and not plain:
             request = await self._content(request, trace, model, tuple(self._registry.kinds(request.model)))
         salt = salt_of(request)
-        dropped: tuple[DroppedReasoning, ...] = ()
+        opened = None
         if not plain:
             opened = await self._unsealed(request, model, trace)
-            request, dropped = opened.request, opened.dropped
+            request = opened.request
         if self.guarding is not None:
             request = await self.guarding.request(request, model.tokenizer, trace.report)
         edits: tuple[EditedContext, ...] = ()
@@ -184,13 +184,13 @@ class Preparing:
         whole = request.sampling.truncate_prompt is None
         text = prompt.text if isinstance(prompt, Prompt) and whole else ""
         if free_values_small(request, inline) and quickly_assembled(request):
-            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
+            made = assemble(request, model, text, encoded, items, media, salt=salt, opened=opened, edits=edits)
             trace.prompted = made
             return made
         kinds = self._registry.kinds(request.model)
 
         def assembled(_: GivenUp) -> Prompted:
-            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
+            made = assemble(request, model, text, encoded, items, media, salt=salt, opened=opened, edits=edits)
             fit_all(made, kinds)
             return made
 

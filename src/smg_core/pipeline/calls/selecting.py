@@ -367,7 +367,7 @@ class Selecting:
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
         of handing it over; `may_read` as of `RoutingContext`; `doubted` are the names of those that it takes only where there is
-        no other. A session's worker is the only candidate where it is one."""
+        no other. A session's worker is the only candidate where it is one; so are those that take a request's reasoning back."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.spared(candidates, now) if step.spare else self._registry.admitted(candidates, now)
@@ -375,6 +375,8 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name not in doubted) or candidates
         if request.home:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
+        if prompted.maker is not None:
+            candidates = tuple(each for each in candidates if each.maker == prompted.maker) or candidates
         wishes, how_placed = None, ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)

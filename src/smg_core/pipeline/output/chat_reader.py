@@ -283,7 +283,12 @@ class ChatReader:
         events: list[Event] = []
         try:
             for event in outputs:
-                if isinstance(event, Started):
+                kind = type(event)
+                if kind is TextDelta:
+                    self._pass(event, events)
+                elif kind is Verbatim:  # may speak of choices that have ended
+                    events.append(event)
+                elif isinstance(event, Started):
                     self._started = event
                 elif isinstance(event, Usage):
                     self._usage = event
@@ -293,8 +298,6 @@ class ChatReader:
                     raise EngineGarbled(
                         "The engine gave the request up.", detail=event.reason, outside_text=event.reason
                     )
-                elif type(event) is Verbatim:  # may speak of choices that have ended
-                    events.append(event)
                 elif not isinstance(event, Done):
                     self._pass(event, events)
         except SmgError:

@@ -28,6 +28,7 @@ from smg_core.request import (
     GenerationRequest,
     HostedTool,
     Part,
+    Reasoning,
     Text,
     TextFormat,
     Tool,
@@ -86,10 +87,12 @@ def has_text_alone(request: GenerationRequest) -> bool:
 
 
 class Unsealed(Struct, frozen=True):
-    """A request whose sealed reasoning is plain text, and the pieces that were left out because their seals do not open."""
+    """A request whose sealed reasoning is plain text, and the pieces that were left out because their seals do not open. `maker`
+    as of `Prompted`."""
 
     request: GenerationRequest
     dropped: tuple[DroppedReasoning, ...] = ()
+    maker: tuple[str, str, str] | None = None
 
 
 def sealed_size(request: GenerationRequest, model: ServedModel) -> int:
@@ -102,7 +105,20 @@ def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
     request = with_inline_notes(request)
     if model.seals is None or not sealed_bytes(request):
         return Unsealed(request)
-    return Unsealed(*model.seals.opened(request))
+    request, dropped = model.seals.opened(request)
+    return Unsealed(request, dropped, _maker_of(request))
+
+
+def _maker_of(request: GenerationRequest) -> tuple[str, str, str] | None:
+    """Who has made the last piece of reasoning that only its maker can read."""
+    for message in reversed(request.messages):
+        for part in message.parts:
+            if isinstance(part, Reasoning) and part.carried is not None:
+                from smg_core.engines.vendors.carried import carried_in  # loaded where there are such providers
+
+                original = carried_in(part)
+                return None if original is None else original.maker
+    return None
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -295,11 +311,12 @@ def assemble(
     media: PlacedMedia | None = None,
     *,
     salt: str | None = None,
-    dropped: tuple[DroppedReasoning, ...] = (),
+    opened: Unsealed | None = None,
     edits: tuple[EditedContext, ...] = (),
 ) -> Prompted:
     """Do the checks that need the ids, and make the record. `encoded` has the ids that engines are sent, with the placeholders of
-    `media` expanded. `salt` is `salt_of(request)`, if the caller has it already."""
+    `media` expanded. `salt` is `salt_of(request)`, if the caller has it already; `opened` is what `unsealed` gave, of a request
+    with more than text."""
     if model.tokenizer is not None:
         _check_ids(request, model, encoded.ids.size)
     _refuse_large_answer(request, model)
@@ -312,7 +329,10 @@ def assemble(
             request = replace(request, response_format=asked)
     kept_apart_by = salt_of(request) if salt is None else salt
     ids, found = encoded.ids, tuple(items)
-    return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits)
+    if opened is None:
+        return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, (), edits)
+    dropped, maker = opened.dropped, opened.maker
+    return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits, maker=maker)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

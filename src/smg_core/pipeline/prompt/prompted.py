@@ -27,7 +27,7 @@ class Prompted(Struct, frozen=True, eq=False):
     part of the caches. `check` returns why a complete answer violates its format, or None. `dropped`: sealed reasoning that did
     not open; the rest is plain text in `request`. `edits`: the edits of the context that have been made. `eased`: an engine has
     rejected it, so no engine is told a schema that does not bind. `fits` and `packed` are made on demand, one for each kind of
-    engine."""
+    engine. `maker`: the outside provider that wants the last reasoning back that came with the request (`EngineFacts.maker`)."""
 
     request: GenerationRequest
     model: ServedModel
@@ -43,6 +43,7 @@ class Prompted(Struct, frozen=True, eq=False):
     eased: bool = False
     fits: list[tuple[EngineFacts, object]] = []
     packed: dict[EngineFacts, RequestMedia] = {}
+    maker: tuple[str, str, str] | None = None
 
     @property
     def media_keys(self) -> Sequence[int] | None:

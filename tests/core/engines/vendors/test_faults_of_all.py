@@ -1,12 +1,15 @@
 """Faults that translations are known to have, looked for at every provider: those of Chat Completions and of Bedrock too."""
 
+import base64
 import json
 import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.core.engines.vendors.samples import OBJECT, TOOL, called, talk, user, with_tools
+from tests.core.engines.vendors.samples import OBJECT, PICTURE, TOOL, called, talk, user, with_tools
 from tests.providers.answers import claude_stream, gemini_stream, responses_stream
 from tests.providers.bedrock_answers import converse_stream
 from tests.providers.chat_answers import chat_stream
@@ -23,18 +26,20 @@ from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
 from smg_core.errors import EngineGarbled, SmgError, UnsupportedParameter, WorkerBusy
-from smg_core.events import Event, Finished, ReasoningDelta, TextDelta, ToolCallStart
+from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd, TextDelta, ToolCallStart, Usage
 from smg_core.origin import Origin
 from smg_core.request import (
     FunctionTool,
     GenerationRequest,
     HostedTool,
     Message,
+    Reasoning,
     ReasoningSettings,
     Sampling,
     Text,
     ToolCall,
     ToolChoice,
+    ToolKey,
     ToolResult,
 )
 
@@ -249,7 +254,127 @@ def test_a_model_that_is_named_by_an_arn_is_one_segment_of_the_path(kind: str) -
     assert call.path.startswith("/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.a-v1%3A0/")
 
 
+def test_a_long_id_is_one_that_converse_takes_in_call_and_result() -> None:
+    ids = ["x" * 90, "x" * 89 + "y"]
+    request = talk(
+        user(),
+        Message("assistant", tuple(ToolCall(each, "get_weather", "{}") for each in ids)),
+        Message("tool", tuple(ToolResult(each, (Text(each[-1]),)) for each in ids)),
+        tools=(TOOL,),
+    )
+
+    _, asked, told = body("bedrock", request)["messages"]
+
+    sent = [each["toolUse"]["toolUseId"] for each in asked["content"]]
+    assert [each["toolResult"]["toolUseId"] for each in told["content"]] == sent
+    assert len(set(sent)) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", each) for each in sent)
+
+
+def test_marks_on_tools_and_results_reach_converse() -> None:
+    mark = {"type": "ephemeral", "ttl": "1h"}
+    asked = called(ToolResult("call_1", (Text("sunny"),), cache=mark))
+
+    sent = body("bedrock", replace(asked, tools=(replace(TOOL, cache=mark),)))
+
+    point = {"cachePoint": {"type": "default", "ttl": "1h"}}
+    assert [next(iter(each)) for each in sent["toolConfig"]["tools"]] == ["toolSpec", "cachePoint"]
+    assert [each for each in sent["messages"][-1]["content"] if "cachePoint" in each] == [point]
+    assert next(iter(sent["messages"][-1]["content"][0])) == "toolResult"
+
+
+def test_a_signature_without_text_has_a_text_before_converse() -> None:
+    stream = converse_stream((None, [{"reasoningContent": {"signature": "c2ln"}}]), (None, [{"text": "Hi"}]))
+    events, error = read("bedrock", stream)
+    assert error is None
+    seal = next(each.seal for each in events if isinstance(each, ReasoningEnd))
+
+    sent = body("bedrock", talk(user(), Message("assistant", (Reasoning("", carried=seal), Text("Hi"))), user()))
+
+    assert sent["messages"][1]["content"][0] == {
+        "reasoningContent": {"reasoningText": {"text": "", "signature": "c2ln"}}
+    }
+
+
+@pytest.mark.parametrize("kind", WIRES)
+def test_a_picture_in_a_result_reaches_every_provider(kind: str) -> None:
+    call = ask(kind, called(ToolResult("call_1", (Text("Look"), PICTURE))))
+
+    assert base64.b64encode(b"\x89PNG") in call.body
+    moved = json.loads(call.body)["messages"][-1]["role"] == "user" if kind in CHATS else False
+    assert ("result_media" in call.losses) == moved
+
+
+@pytest.mark.parametrize("kind", WIRES)
+def test_a_choice_of_some_tools_is_said_or_refused_by_name(kind: str) -> None:
+    """Where it is refused the pipeline has asked for these tools alone before: a test with a gateway tells of that."""
+    tools = tuple(FunctionTool(name, name, OBJECT) for name in ("first", "second", "third"))
+    asked = talk(tools=tools, tool_choice=ToolChoice("auto", (ToolKey("first"), ToolKey("third"))))
+    if "anthropic" in kind or kind in ("gemini", "vertex"):
+        with pytest.raises(UnsupportedParameter, match=r"tool_choice\.names"):
+            ask(kind, asked)
+        return
+
+    sent = json.loads(ask(kind, asked).body)
+
+    names = set(strings(sent.get("tools") or sent["toolConfig"]["tools"], "name"))
+    if "second" in names:  # all are offered, and the choice says which
+        assert set(strings(sent["tool_choice"], "name")) == {"first", "third"}
+    else:
+        assert names == {"first", "third"}
+
+
 # --------------------------------------------------------------------------------------------------------- what is read
+
+
+def test_calls_behind_a_text_are_numbered_from_nought() -> None:
+    use = {"type": "tool_use", "id": "t", "name": "get_weather", "input": {}}
+    said = {"type": "text", "text": ""}, [{"type": "text_delta", "text": "See"}]
+    streams = {
+        "anthropic": claude_stream(said, (use, [])),
+        "bedrock": converse_stream(
+            (None, [{"text": "See"}]), ({"toolUse": {"toolUseId": "t", "name": "get_weather"}}, []), stop="tool_use"
+        ),
+        "gemini": gemini_stream([{"text": "See"}, {"functionCall": {"name": "get_weather", "args": {}}}]),
+    }
+    for kind, stream in streams.items():
+        events, error = read(kind, stream, with_tools())
+        assert error is None, kind
+        assert [each.call for each in events if isinstance(each, ToolCallStart)] == [0], kind
+
+
+@given(*[st.integers(0, 10**7)] * 4)
+def test_what_is_counted_of_a_prompt_is_all_of_it_once(fresh: int, cached: int, written: int, said: int) -> None:
+    """Some providers count what is cached within the prompt, some beside it: here it is always a part of it."""
+    whole = fresh + cached + written
+    apart = {
+        "input_tokens": fresh,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+        "output_tokens": said,
+    }
+    counts = {"prompt_tokens": whole, "completion_tokens": said, "total_tokens": whole + said}
+    counts |= {"prompt_tokens_details": {"cached_tokens": cached}}
+    last = {"choices": [], "usage": counts}
+    streams = {
+        "anthropic": claude_stream(({"type": "text", "text": "a"}, []), **apart),
+        "gemini": gemini_stream(
+            [{"text": "a"}],
+            promptTokenCount=whole,
+            cachedContentTokenCount=cached,
+            candidatesTokenCount=said,
+            thoughtsTokenCount=0,
+            totalTokenCount=whole + said,
+        ),
+        "mistral": _chat(SAID, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, last),
+    }
+    for kind, stream in streams.items():
+        events, error = read(kind, stream)
+        (usage,) = [each for each in events if isinstance(each, Usage)]
+        assert error is None, kind
+        assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (whole, said, cached), kind
+        assert usage.cache_write_tokens in (written, 0), kind
+
 
 MARKED = "<think>no</think>yes"
 TEXTS = {

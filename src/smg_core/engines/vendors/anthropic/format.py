@@ -43,6 +43,7 @@ class MessagesFormat:
     """Messages, for one model. `facts_known` are those of the model, None to go by its name."""
 
     provider = PROVIDER
+    maker = (PROVIDER, "")
     usual_path = "/v1"
     vectors: VectorsFormat = VectorsFormat()
 

@@ -58,6 +58,7 @@ class ConverseFormat:
     """Converse, for any model."""
 
     provider = PROVIDER
+    maker = (PROVIDER, "")
     usual_path = ""
     vectors: VectorsFormat = BedrockVectors()
 

@@ -80,7 +80,7 @@ class EventStreamReader:
             need = int(total)
             if end - at < need:
                 break
-            found.append(_message(data[at : at + need]))
+            found.append(_message(data, at, at + need - _SUM.size, at + _PRELUDE.size + headers))
             at, need = at + need, _PRELUDE.size
         if at < end:
             self._held += data[at:]
@@ -93,18 +93,16 @@ class EventStreamReader:
         return bool(self._held)
 
 
-def _message(whole: bytes) -> EventMessage:
-    _, headers, _ = _PRELUDE.unpack_from(whole)
-    (checksum,) = _SUM.unpack_from(whole, len(whole) - _SUM.size)
-    if zlib.crc32(whole[: -_SUM.size]) != checksum:
+def _message(data: bytes, at: int, end: int, payload: int) -> EventMessage:
+    """The message that begins at `at`, has its checksum at `end` and its payload from `payload` on."""
+    if zlib.crc32(data[at:end]) != _SUM.unpack_from(data, end)[0]:
         raise _garbled("the checksum of a message is wrong")
-    begin = _PRELUDE.size + headers
+    block = data[at + _PRELUDE.size : payload]
     try:
-        block = whole[_PRELUDE.size : begin]
         named = _known_headers(block) if len(block) <= _REPEATED else _headers(block)
     except (struct.error, IndexError, UnicodeDecodeError):
         raise _garbled("the headers of a message cannot be read") from None
-    return EventMessage(named, whole[begin : -_SUM.size])
+    return EventMessage(named, data[payload:end])
 
 
 @lru_cache(maxsize=64)

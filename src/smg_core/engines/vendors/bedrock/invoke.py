@@ -60,6 +60,7 @@ class InvokeMessagesFormat:
     """Messages, for one of Anthropic's models on Bedrock."""
 
     provider = "bedrock"
+    maker = MessagesFormat.maker
     usual_path = ""
     vectors: VectorsFormat = VectorsFormat()
 

@@ -41,6 +41,7 @@ class ChatFormat:
 
     def __init__(self, profile: ChatProfile, api_version: str = "") -> None:
         self.provider = profile.name
+        self.maker = (profile.name, "")
         self.usual_path = "" if api_version else profile.path
         self.vectors: VectorsFormat = self._vectors(profile, api_version)
         self._profile = profile

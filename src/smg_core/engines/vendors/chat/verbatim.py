@@ -50,16 +50,11 @@ class VerbatimChat(ChatDecoder):
         self._tells = not at_once
         self._at_once = at_once
         self._most = limits.http_event_bytes
-        self._read: Chunk | None = None
         self._begun: set[tuple[int, int]] = set()  # the calls of which something was told
         self._held_back: list[Verbatim] = []  # what says nothing yet that a client would miss
         self._held_back_bytes = 0
         for choice in self._choices:
             choice.pieces = []
-
-    def _chunk(self, data: bytes) -> Chunk:
-        self._read = chunk = super()._chunk(data)
-        return chunk
 
     def whole(self, body: bytes) -> list[Event]:
         self._tells = self._at_once
@@ -68,9 +63,25 @@ class VerbatimChat(ChatDecoder):
     def _event(self, data: bytes, events: list[Event]) -> None:
         self._read, begun = None, len(events)
         super()._event(data, events)
-        if (chunk := self._read) is not None and self._tells:
-            self._held_back.append(self._words(chunk, data))
-            self._held_back_bytes += len(data)
+        words, chunk = None, self._read
+        if chunk is not None and self._tells:
+            choice = chunk.choices[0] if chunk.choices and len(chunk.choices) == 1 else None
+            delta = None if choice is None else choice.delta
+            if delta is not None and type(delta.content) is str and not delta.tool_calls and self._named in data:
+                words = Verbatim(0, "", (data,))  # a piece of text, as it stands
+            else:
+                words = self._words(chunk, data)
+        if len(events) > begun and not self._held_back:  # nearly always
+            if words is not None:
+                events.insert(begun, words)
+            return
+        self._hold_back(words, events, begun)
+
+    def _hold_back(self, words: Verbatim | None, events: list[Event], begun: int) -> None:
+        """Keep the words of a chunk that says nothing yet; with the first that says something all are told before it."""
+        if words is not None:
+            self._held_back.append(words)
+            self._held_back_bytes += sum(map(len, words.pieces))
         if len(events) > begun or self.done:
             events[begun:begun] = self._held_back
             self._held_back, self._held_back_bytes = [], 0
@@ -80,7 +91,7 @@ class VerbatimChat(ChatDecoder):
     def _words(self, chunk: Chunk, data: bytes) -> Verbatim:
         """One chunk in the provider's words."""
         choices = chunk.choices
-        for choice in choices or ():  # no call for a text: this runs for every token
+        for choice in choices or ():
             delta = choice.delta if choice.message is None else choice.message
             if delta is not None and (delta.tool_calls or isinstance(delta.content, list)):
                 changes = {at: found for at, each in enumerate(choices or ()) if (found := self._changes(each))}

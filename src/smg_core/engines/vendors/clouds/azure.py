@@ -30,6 +30,7 @@ class AzureResponsesFormat:
         self.usual_path = "" if api_version else "/openai/v1"
         self.vectors: VectorsFormat = OpenAiVectors("azure", api_version=api_version)
         self._responses = ResponsesFormat(account)
+        self.maker = self._responses.maker
         self._path = f"/openai/responses?{urlencode({'api-version': api_version})}" if api_version else "/responses"
 
     @property

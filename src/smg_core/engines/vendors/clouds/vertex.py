@@ -35,6 +35,7 @@ class VertexFormat:
 
     def __init__(self, inner: WireFormat) -> None:
         self._inner = inner
+        self.maker = inner.maker
 
     @property
     def facts(self) -> EngineFacts:
@@ -78,6 +79,7 @@ class VertexMessagesFormat:
     """Messages, for one of Anthropic's models on Vertex."""
 
     provider = "vertex"
+    maker = MessagesFormat.maker
     usual_path = "/v1"
     vectors: VectorsFormat = VectorsFormat()
 

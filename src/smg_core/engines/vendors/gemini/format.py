@@ -43,6 +43,7 @@ class GeminiFormat:
     """generateContent, for one model."""
 
     provider = PROVIDER
+    maker = (PROVIDER, "")
     usual_path = "/v1beta"
     vectors: VectorsFormat = GeminiVectors()
 

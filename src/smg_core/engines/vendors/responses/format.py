@@ -46,6 +46,7 @@ class ResponsesFormat:
 
     def __init__(self, account: str = "") -> None:
         self._account = account
+        self.maker = (PROVIDER, account)
 
     @property
     def facts(self) -> EngineFacts:
