@@ -72,6 +72,7 @@ from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.services import Life, Running, Services
 from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
+from smg_core.serving.tool_costs import ToolCosts
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
 from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_tools
@@ -380,7 +381,7 @@ class Assembly:
             code=ContainerWork.of(services).code,
             pictures=lambda: PicturesAsked(services),
             answers=lambda: AskedBack(services),
-            paid=lambda *call: None if services.live.accounting is None else services.live.accounting.paid(*call),
+            paid=ToolCosts(services.live, services.observer).call,
         )
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:

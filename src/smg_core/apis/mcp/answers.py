@@ -16,10 +16,11 @@ from smg_core.apis.mcp.wire import (
     RpcError,
     list_page,
 )
-from smg_core.errors import NotFound
+from smg_core.errors import NotFound, SmgError
 from smg_core.hooks import ToolCalled
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
+from smg_core.serving.tool_costs import ToolCosts
 from smg_core.tools.offered import PublishedTool, PublishedTools, ToolAsker
 from smg_mcp.catalogue.results import result_of
 from smg_mcp.records.base import McpTool, ToolProgress
@@ -44,6 +45,7 @@ class McpAnswers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._costs = ToolCosts(services.live, services.observer)
         self._version = metadata.version("smg-sdk")
 
     @property
@@ -89,7 +91,7 @@ class McpAnswers:
 
     def _there(self) -> PublishedTools:
         if self._offered is None:
-            raise NotFound("This gateway has no servers of tools and no functions.")
+            raise NotFound("This gateway has no tools of its own.")
         return self._offered
 
     async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
@@ -123,11 +125,14 @@ class McpAnswers:
         clock = self._services.clock
         began, outcome = clock.monotonic(), "cancelled"
         try:
-            found = await self._there().call(offered, arguments, progress)
+            paid = self._costs.call(asker.caller, offered.tool.server, offered.tool.tool, self._there().price(offered))
+            async with paid as call:
+                found = await self._there().call(offered, arguments, asker, progress)
+                call.gave = not found.is_error
             outcome = "error" if found.is_error else "ok"
-            accounting = self._services.live.accounting
-            if accounting is not None and not found.is_error and (dollars := self._there().price(offered)):
-                accounting.paid(asker.caller, offered.tool.server, offered.tool.tool, dollars)
+        except SmgError as error:
+            outcome = type(error).__name__
+            raise
         finally:
             now = clock.monotonic()
             record = ToolCalled(
