@@ -302,6 +302,8 @@ async def test_an_unknown_version_is_answered_with_the_newest_of_ours(house: Hou
     )
     assert (later.status_code, later.json()["error"]["code"]) == (400, -32022)
     assert later.json()["error"]["data"]["supported"][0] == "2026-07-28"
+    bare = await rpc(house, "tools/list", mcp_protocol_version="1999-01-01")  # said of the version, whatever else is missing
+    assert (bare.status_code, bare.json()["error"]["code"]) == (400, -32022)
 
 
 def _meta(version: str = "2026-07-28", **params: Any) -> dict[str, Any]:
@@ -408,7 +410,7 @@ async def test_a_long_list_comes_in_pages(tools: ToolServer, tmp_path: Path) -> 
             if "nextCursor" not in page:
                 break
             cursor = {"cursor": page["nextCursor"]}
-    assert names == [f"functions__f{at}" for at in range(5)]
+    assert names == ["file_search", *(f"functions__f{at}" for at in range(5))]
 
 
 # ---------------------------------------------------------------------------------------------------------------- who may
@@ -533,7 +535,7 @@ async def test_a_gateway_that_is_its_own_server_is_noticed(tools: ToolServer, tm
         async with serving(tmp_path, [loop, at(tools)], more={"pool": {"connect_tries": 1}}) as house:
             port.append(int(house.url.rpartition(":")[2]))
             listed = (await rpc(house, "tools/list")).json()["result"]
-            assert {tool["name"].partition("__")[0] for tool in listed["tools"]} == {"notes"}
+            assert {tool["name"].partition("__")[0] for tool in listed["tools"]} == {"file_search", "notes"}
             assert set(listed["_meta"]["smg/unavailable"]) == {"self"}
 
 
