@@ -14,8 +14,9 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged
 from tests.gateway.conftest import House, eventually, over_http
 from tests.gateway.tool_server import ToolServer, tool_server
 from tests.shared import PATIENCE
@@ -56,6 +57,15 @@ def _more(server: MCPServer) -> None:
     @server.resource("memo://of/{name}")
     def of(name: str) -> str:
         return f"MEMO-{name}"
+
+    @server.tool()
+    async def announce(context: Context) -> str:
+        """Says that resources and prompts have changed."""
+        await context.notify_resources_changed()
+        await context.notify_prompts_changed()
+        await context.request_context.session.send_resource_list_changed()
+        await context.request_context.session.send_prompt_list_changed()
+        return "SAID"
 
     @server.prompt()
     def greet(name: str) -> str:
@@ -265,6 +275,28 @@ async def test_a_client_is_told_of_changes_in_every_version(house: House, tools:
             tools.server.remove_tool("new")
 
 
+async def test_a_client_is_told_of_changes_of_resources_and_prompts(house: House) -> None:
+    told: list[str] = []
+
+    async def heard(message: Any) -> None:
+        told.append(getattr(message, "method", ""))
+
+    async with (
+        connected(house, mode="legacy", message_handler=heard) as client,
+        connected(house) as modern,
+        modern.listen(resources_list_changed=True) as resources,
+        modern.listen(prompts_list_changed=True) as prompts,
+    ):
+        await modern.call_tool("notes__announce", {})
+        for changes, kind in ((resources, ResourcesListChanged), (prompts, PromptsListChanged)):
+            async for change in changes:
+                assert isinstance(change, kind)
+                break
+        wanted = {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+        await eventually(lambda: wanted <= set(told))
+        assert client.server_capabilities.prompts.list_changed  # type: ignore[union-attr]
+
+
 async def test_our_own_client_reaches_the_gateway(house: House) -> None:
     server = {"name": "far", "protocol": "streamable", "url": f"{house.url}/mcp", "token": SECRET.format("some")}
     async with McpTools.from_config({"servers": [server]}) as tools:
@@ -302,7 +334,9 @@ async def test_an_unknown_version_is_answered_with_the_newest_of_ours(house: Hou
     )
     assert (later.status_code, later.json()["error"]["code"]) == (400, -32022)
     assert later.json()["error"]["data"]["supported"][0] == "2026-07-28"
-    bare = await rpc(house, "tools/list", mcp_protocol_version="1999-01-01")  # said of the version, whatever else is missing
+    bare = await rpc(
+        house, "tools/list", mcp_protocol_version="1999-01-01"
+    )  # said of the version, whatever else is missing
     assert (bare.status_code, bare.json()["error"]["code"]) == (400, -32022)
 
 

@@ -107,6 +107,17 @@ class PublishedTools:
 
         return [each for found in await asyncio.gather(*(of(server) for server in servers)) for each in found]
 
+    async def news(self, what: str, asker: ToolAsker) -> list[tuple[str, tuple[int, int]]]:
+        """What is another one once a server of these has said that its "resources" or "prompts" have changed."""
+        servers = [each for each in self._servers(asker) if _whole(asker, each)]
+        found: list[tuple[str, tuple[int, int]]] = []
+        for server in servers:
+            try:
+                found.append((server, await self._request(server, asker).news(server, what)))
+            except McpError:
+                continue  # one that cannot be asked now tells nothing
+        return found
+
     async def read(self, uri: str, asker: ToolAsker) -> list[dict[str, Any]]:
         """The contents of a resource. Raises NotFound, and what its server fails with."""
         server, slash, own = uri.removeprefix(_SCHEME).partition("/")

@@ -3,7 +3,7 @@
 Above: `routes`. Below: `tools.offered`, `wire`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -85,7 +85,7 @@ class McpAnswers:
     def _about(self) -> JsonObject:
         notifies = self._services.live.config.mcp.serve == "sessions"
         return {
-            "capabilities": {"tools": {"listChanged": notifies}, "resources": {}, "prompts": {}},
+            "capabilities": {kind: {"listChanged": notifies} for kind in ("tools", "resources", "prompts")},
             "serverInfo": {"name": "smg-gateway", "version": self._version},
         }
 
@@ -97,6 +97,17 @@ class McpAnswers:
     async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that are offered, and the servers that cannot be asked."""
         return ([], {}) if self._offered is None else await self._offered.tools(asker)
+
+    async def state(self, kinds: Collection[str], asker: ToolAsker) -> dict[str, object]:
+        """By kind ("tools", "resources", "prompts"), what is another one once the list of this kind has changed."""
+        found: dict[str, object] = {}
+        if "tools" in kinds:
+            offered, _ = await self.tools(asker)
+            found["tools"] = [(each.name, each.tool) for each in offered]
+        for what in kinds:
+            if what != "tools" and self._offered is not None:
+                found[what] = await self._offered.news(what, asker)
+        return found
 
     async def _list(self, message: McpMessage, what: str, asker: ToolAsker) -> JsonObject:
         failed: Mapping[str, str] = {}
