@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -548,18 +548,38 @@ async def test_the_metadata_names_the_issuer_of_tokens(tmp_path: Path) -> None:
 async def passed_on(port: list[int]) -> AsyncIterator[str]:
     """An address that leads to the port that `port` has by the time somebody connects."""
 
+    open_now: set[asyncio.Task[None]] = set()
+
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
 
     async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection("127.0.0.1", port[0])
-        await asyncio.gather(pump(reader, there[1]), pump(there[0], writer), return_exceptions=True)
+        writers = [writer]
+        if (task := asyncio.current_task()) is not None:
+            open_now.add(task)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", port[0])
+            writers.append(back)
+            pumps = [asyncio.ensure_future(each) for each in (pump(reader, back), pump(there, writer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in pumps:
+                    each.cancel()
+        except (OSError, asyncio.CancelledError):  # what is there has ended, or the test
+            pass
+        finally:
+            for end in writers:
+                end.close()
 
     server = await asyncio.start_server(passing, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        for task in open_now:
+            task.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
 
 
 async def test_a_gateway_that_is_its_own_server_is_noticed(tools: ToolServer, tmp_path: Path) -> None:
@@ -577,8 +597,34 @@ async def test_a_request_that_came_through_many_gateways_is_refused(tools: ToolS
     async with serving(tmp_path, [at(tools)]) as house:
         services = house.gateway.services
         own = shared_sealer(services.live.config.sealing, services.running.sealer).key_id
-        for hops in (f"{own};1", "beef;4", "beef;x", "beef", ";"):
+        for hops in (own, f"beef,{own}", "a,b,c,d", "a,b,c,d,e", "", ",", "be ef", "beef;1"):
             answer = await rpc(house, "tools/list", smg_mcp_hops=hops)
             assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (409, "mcp_loop")
-        assert (await rpc(house, "tools/list", smg_mcp_hops="beef;1")).status_code == 200
-        assert tools.headers[-1]["smg-mcp-hops"] == f"{own};2"
+        assert (await rpc(house, "tools/list", smg_mcp_hops="beef,a")).status_code == 200
+        assert tools.headers[-1]["smg-mcp-hops"] == f"beef,a,{own}"
+
+
+async def test_a_ring_of_two_gateways_is_noticed_by_the_first(tmp_path: Path) -> None:
+    ports: tuple[list[int], list[int]] = ([], [])
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    more = {"pool": {"connect_tries": 1}}
+    async with passed_on(ports[0]) as to_one, passed_on(ports[1]) as to_two:
+        far = {"name": "far", "protocol": "streamable", "url": to_two}
+        back = {"name": "back", "protocol": "streamable", "url": to_one.replace("127.0.0.1", "localhost")}
+        async with (
+            serving(tmp_path / "one", [far], more=more, functions=[add]) as one,
+            serving(tmp_path / "two", [back], more=more, functions=[add]) as two,
+        ):
+            for house, port in ((one, ports[0]), (two, ports[1])):
+                port.append(int(house.url.rpartition(":")[2]))
+            for house, server in ((one, "far"), (two, "back")):
+                async with connected(house) as client:
+                    names = {tool.name for tool in (await client.list_tools()).tools}
+                    assert names == {
+                        "file_search",
+                        "functions__add",
+                        *(f"{server}__{each}" for each in ("file_search", "functions__add")),
+                    }
+                    called: Any = await client.call_tool(f"{server}__functions__add", {"a": 1, "b": 2})
+                    assert called.content[0].text == "SUM-3"

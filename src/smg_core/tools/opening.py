@@ -164,7 +164,7 @@ async def hosted_tools(
         if not all(each.protocol in IN_PROGRAM for each in tools.settings.servers) and find_spec("mcp") is None:
             raise ConfigError(needs("mcp.config", "mcp"))  # now, and not at the first call of a tool
         async with tools:
-            marks = {} if settings.serve == "off" else hops_header(mark, 1)
+            marks = {} if settings.serve == "off" else hops_header(mark)
             painting = None if pictures is None else pictures()
             hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting, paid)
             yield OpenTools(
