@@ -46,6 +46,7 @@ from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
 from smg_core.gateway.response_cache import begin_caching
+from smg_core.gateway.tool_costs import ToolCosts
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.store.blobs import BlobStore
@@ -72,7 +73,6 @@ from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.services import Life, Running, Services
 from smg_core.serving.side_tasks import SideTasks
 from smg_core.serving.spec import ApiSpec, table_of
-from smg_core.serving.tool_costs import ToolCosts
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
 from smg_core.tools.opening import OpenTools, ToolFunctions, hosted_tools

@@ -16,6 +16,7 @@ from smg_core.errors import InvalidRequest, NotFound, Overloaded, SmgError, Tool
 from smg_core.request import Caller
 from smg_core.tool_names import flat_name
 from smg_core.tools.own_tools import OwnTools
+from smg_core.tools.payments import PayForCall
 from smg_mcp.catalogue.results import error_outcome
 from smg_mcp.records.base import McpTool, OnProgress, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpError, McpUnknownTool
@@ -53,8 +54,8 @@ class PublishedTool:
 class PublishedTools:
     """All servers of the configuration, all functions and the gateway's `own` tools, as one server."""
 
-    def __init__(self, tools: "smg_mcp.McpTools", own: OwnTools) -> None:
-        self._tools, self._own = tools, own
+    def __init__(self, tools: "smg_mcp.McpTools", own: OwnTools, paid: PayForCall | None = None) -> None:
+        self._tools, self._own, self._paid = tools, own, paid
 
     async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that may be used, and the servers that could not be asked, with the reason."""
@@ -80,17 +81,18 @@ class PublishedTools:
     async def call(
         self, tool: PublishedTool, arguments: Mapping[str, Any], asker: ToolAsker, progress: OnProgress
     ) -> ToolOutcome:
-        """Run a call; whatever it fails with is its outcome, so that a model sees it."""
-        if tool.request is None:
+        """Run a call, and have it paid where it costs something; whatever it fails with is its outcome, so that a model sees it.
+        Raises SmgError where a budget has no room for what it costs."""
+        if (request := tool.request) is None:
             return await self._own.call(tool.name, arguments, asker.caller, asker.request_id)
-        try:
-            return await tool.request.call(tool.tool.name, arguments, progress=progress)
-        except McpError as error:
-            return error_outcome(str(error))
-
-    def price(self, tool: PublishedTool) -> float:
-        """What a call costs, in dollars."""
-        return self._tools.price(tool.tool.server, tool.tool.tool)
+        server, own = tool.tool.server, tool.tool.tool
+        dollars = self._tools.price(server, own)
+        if self._paid is None or not dollars:
+            return await _called(request, tool.tool.name, arguments, progress)
+        async with self._paid(asker.caller, server, own, dollars) as paid:
+            outcome = await _called(request, tool.tool.name, arguments, progress)
+            paid.gave = not outcome.is_error
+        return outcome
 
     async def listed(self, what: str, asker: ToolAsker) -> list[dict[str, Any]]:
         """All "resources", "templates" or "prompts" that may be used."""
@@ -176,6 +178,15 @@ class PublishedTools:
                 granted = asker.caller.grants.may_call(f"{tool.server}.{tool.name}")
                 found.append(PublishedTool(name, tool, request, granted and request.decision(tool).verdict == "allow"))
         return found, failed
+
+
+async def _called(
+    request: "smg_mcp.RequestTools", name: str, arguments: Mapping[str, Any], progress: OnProgress
+) -> ToolOutcome:
+    try:
+        return await request.call(name, arguments, progress=progress)
+    except McpError as error:
+        return error_outcome(str(error))
 
 
 def _whole(asker: ToolAsker, server: str) -> bool:

@@ -169,7 +169,7 @@ async def hosted_tools(
             hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting, paid)
             yield OpenTools(
                 _performers(hosted, clock, settings, takes),
-                PublishedTools(tools, OwnTools(hosted.built_ins)),
+                PublishedTools(tools, OwnTools(hosted.built_ins), paid),
                 hosted.built_ins.kinds,
                 None,
             )

@@ -20,7 +20,6 @@ from smg_core.errors import NotFound, SmgError
 from smg_core.hooks import ToolCalled
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
-from smg_core.serving.tool_costs import ToolCosts
 from smg_core.tools.offered import PublishedTool, PublishedTools, ToolAsker
 from smg_mcp.catalogue.results import result_of
 from smg_mcp.records.base import McpTool, ToolProgress
@@ -45,7 +44,6 @@ class McpAnswers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._costs = ToolCosts(services.live, services.observer)
         self._version = metadata.version("smg-sdk")
 
     @property
@@ -136,10 +134,7 @@ class McpAnswers:
         clock = self._services.clock
         began, outcome = clock.monotonic(), "cancelled"
         try:
-            paid = self._costs.call(asker.caller, offered.tool.server, offered.tool.tool, self._there().price(offered))
-            async with paid as call:
-                found = await self._there().call(offered, arguments, asker, progress)
-                call.gave = not found.is_error
+            found = await self._there().call(offered, arguments, asker, progress)
             outcome = "error" if found.is_error else "ok"
         except SmgError as error:
             outcome = type(error).__name__
