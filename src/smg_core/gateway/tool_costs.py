@@ -29,7 +29,9 @@ class ToolCosts:
         made, cost = PaidCall(), round(dollars * _MICRO)
         limiting = self._live.limiting
         budgets = cost > 0 and limiting is not None and limiting.counts_money
-        reserved = await limiting.reserve_money(caller, cost) if budgets and limiting is not None else None
+        reserved = limiting.money_of(caller, cost) if budgets and limiting is not None else None
+        if reserved is not None and (waiting := reserved.reserve()) is not None:
+            await waiting
         try:
             yield made
         finally:

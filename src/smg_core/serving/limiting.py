@@ -224,20 +224,11 @@ class Limiting:
         refusal = self.counters.claim(self._beside(caller, "requests", 1), self.now)
         return None if refusal is None else self.error(refusal)
 
-    async def reserve_money(self, caller: Caller, cost: int) -> "ReservedMoney | None":
-        """Reserve so much of the caller's budgets for what is for no model, such as a call of a tool that has a price; None where
-        there are no budgets. Raises QuotaExceeded and RateLimited where it is more than is left."""
-        claims, at = self._beside(caller, "money", cost), self.now
-        if not claims:
-            return None
-        found: list[LimitRefusal | None] = []
-        if self.stored is not None:
-            await self.stored.reserve(claims, at, found.append)
-        else:
-            found.append(self.counters.claim(claims, at))
-        if found[0] is not None:
-            raise self.error(found[0])
-        return ReservedMoney(self, caller.tenant, claims, at)
+    def money_of(self, caller: Caller, cost: int) -> "ReservedMoney | None":
+        """What reserves so much of the caller's budgets for what is for no model, such as a call of a tool that has a price; None
+        where there are no budgets for it."""
+        claims = self._beside(caller, "money", cost)
+        return ReservedMoney(self, caller.tenant, claims, self.now) if claims else None
 
     def _beside(self, caller: Caller, unit: Unit, cost: int) -> list[LimitClaim]:
         """What is claimed for what is for no model and for no user of a key: rules that name such, or count by them, are not for
@@ -355,12 +346,25 @@ class Limiting:
 
 
 class ReservedMoney:
-    """What a piece of work beside a request has reserved of budgets, until it is settled, once."""
+    """What a piece of work beside a request reserves of budgets, until it is settled, once."""
 
     __slots__ = ("_at", "_claims", "_limiting", "_tenant")
 
     def __init__(self, limiting: Limiting, tenant: str, claims: list[LimitClaim], at: Instant) -> None:
         self._limiting, self._tenant, self._claims, self._at = limiting, tenant, claims, at
+
+    def reserve(self) -> "Awaitable[None] | None":
+        """Reserve it; where the counters are in a store, that is so once what is returned was awaited. Raises QuotaExceeded and
+        RateLimited where it is more than is left."""
+        limiting = self._limiting
+        if limiting.stored is not None:
+            return limiting.stored.reserve(self._claims, self._at, self._go)
+        self._go(limiting.counters.claim(self._claims, self._at))
+        return None
+
+    def _go(self, refusal: LimitRefusal | None) -> None:
+        if refusal is not None:
+            raise self._limiting.error(refusal)
 
     def settle(self, cost: int, report: Callable[[BudgetLow], None]) -> None:
         """It costs so much; `report` is told of budgets that are low now."""

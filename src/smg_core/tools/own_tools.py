@@ -109,8 +109,8 @@ def _outcome(name: str, answer: ToolAnswer) -> ToolOutcome:
     if name == FILE_SEARCH:
         return _found(answer.sources, text)
     if name == CODE:
-        told = f"{text}\n[container: {structured.get('container')}]"
-        return ToolOutcome((ToolText(told),), structured, answer.is_error)
+        shown = f"{text}\n[container: {structured.get('container')}]"
+        return ToolOutcome((ToolText(shown),), structured, answer.is_error)
     picture = structured.get("result")
     data = bytes(picture).decode().strip('"') if isinstance(picture, msgspec.Raw) else str(picture)
     facts = {key: value for key, value in structured.items() if key != "result"}

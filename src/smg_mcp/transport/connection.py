@@ -204,10 +204,10 @@ class McpConnection:
                 prompts_list_changed=tells["prompts"],
             ) as changes:
                 if tells["tools"]:
-                    screen.told("tools")  # what changed before the server listened was not told
+                    screen.heard_of("tools")  # what changed before the server listened was not told
                 async for event in changes:
                     if (kind := _CHANGES.get(type(event))) is not None:
-                        screen.told(kind)
+                        screen.heard_of(kind)
         except (MCPError, RuntimeError, TimeoutError):
             return  # then the lists' time to live is what refreshes them
 

@@ -81,9 +81,9 @@ class Screen:
             raise ProtocolBreach(f"the server sent more than {self._limits.notifications_per_s} notifications a second")
         kind, _, event = method.removeprefix("notifications/").partition("/")
         if event == "list_changed" and kind in _LISTS:
-            self.told(kind)
+            self.heard_of(kind)
 
-    def told(self, kind: str) -> None:
+    def heard_of(self, kind: str) -> None:
         """The server says that a list of this kind has changed."""
         self.changed.add(kind)
         self.news[kind] += 1

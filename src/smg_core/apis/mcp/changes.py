@@ -59,8 +59,8 @@ class ChangeStreams:
                 await self._pause(settings.serve_watch_s)
                 now = await self._answers.state(kinds, asker)
                 changed = [kind for kind in kinds if now.get(kind) != before.get(kind)]
-                told = [event_of(notification(f"notifications/{kind}/list_changed", params)) for kind in changed]
-                await exchange.write(b"".join(told) or b": \n\n", last=False)
+                notices = [event_of(notification(f"notifications/{kind}/list_changed", params)) for kind in changed]
+                await exchange.write(b"".join(notices) or b": \n\n", last=False)
                 before = now
             await exchange.write(b"", last=True)
         finally:
