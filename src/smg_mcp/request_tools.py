@@ -42,6 +42,7 @@ class ToolSession(Protocol):
     async def read(self, uri: str) -> list[dict[str, Any]]: ...
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]: ...
     async def facts(self) -> tuple[str, str, str]: ...
+    def news(self, what: str) -> tuple[int, int]: ...
 
 
 @attrs.frozen
@@ -181,6 +182,12 @@ class RequestTools:
         """The "resources", "templates" or "prompts" of one server, as it describes them."""
         async with self._server(server).session() as session:
             return await session.listed(what)
+
+    async def news(self, server: str, what: str) -> tuple[int, int]:
+        """What is another one once the server has said that its "resources" or "prompts" have changed."""
+        async with self._server(server).session() as session:
+            await session.tools()  # it is connected then, and hears of changes
+            return session.news(what)
 
     async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
         """The contents of a server's resource."""

@@ -253,6 +253,11 @@ class McpTools:
         settings = None if known is None else known.tools.get(tool)
         return 0.0 if settings is None else settings.price
 
+    def charges(self, server: str) -> bool:
+        """Whether a tool of this server of the configuration has a price."""
+        known = self._servers.get(server)
+        return known is not None and any(each.price for each in known.tools.values())
+
     # ------------------------------------------------------------------------------------------------------- how it is made
 
     def _functions_for(self, server: McpServer, tenant: str, request_id: str) -> Reachable:

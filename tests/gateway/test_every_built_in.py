@@ -1,6 +1,7 @@
 """Every built-in tool in every API that has it: one that is not set up, or not the caller's, is taken, named in a header and not
 offered to the model, and refused only where it is demanded."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from smg_core.pipeline.settings import McpConfig
 pytestmark = pytest.mark.anyio
 
 CALLER = {"authorization": "Bearer sk-narrow-0000000000"}
-STORE = ["vs_none"]
 RESPONSES: dict[str, dict[str, Any]] = {
     "web_search": {},
     "web_search_2025_08_26": {},
@@ -86,17 +86,41 @@ def check(answer: Any, offered: str, kind: str) -> None:
     assert '"function"' not in offered
 
 
+async def taken(house: House, path: str, body: dict[str, Any], kind: str) -> tuple[Any, Any]:
+    """The answer as a whole and the one in a stream, in both of which the tool was taken and not offered."""
+    whole, offered = await asked(house, path, body)
+    check(whole, offered, kind)
+    gemini = path.endswith(":generateContent")
+    streamed = path.replace(":generateContent", ":streamGenerateContent?alt=sse") if gemini else path
+    stream, offered = await asked(house, streamed, body if gemini else {**body, "stream": True})
+    check(stream, offered, kind)
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    return whole, stream
+
+
+async def refused(house: House, path: str, body: dict[str, Any]) -> list[str]:
+    """The fields that both answers to a request blame that demands the tool."""
+    found = []
+    gemini = path.endswith(":generateContent")
+    for streams in (False, True):
+        to = path.replace(":generateContent", ":streamGenerateContent?alt=sse") if gemini and streams else path
+        answer, _ = await asked(house, to, body if gemini else {**body, "stream": streams})
+        assert answer.status_code == 400, answer.text
+        found.append(answer.text)
+    return found
+
+
 @pytest.mark.parametrize("kind", RESPONSES)
 async def test_responses(house: House, kind: str) -> None:
     tool = {"type": kind, **RESPONSES[kind]}
     body: dict[str, Any] = {"model": "sim", "input": "Hello", "max_output_tokens": 16, "tools": [tool]}
-    answer, offered = await asked(house, "/v1/responses", body)
-    check(answer, offered, kind)
-    assert answer.json()["tools"] == [tool]
+    whole, stream = await taken(house, "/v1/responses", body, kind)
+    assert whole.json()["tools"] == [tool]
+    first = next(line for line in stream.text.splitlines() if line.startswith("data: "))
+    assert json.loads(first[6:])["response"]["tools"] == [tool]
     for choice in ({"type": kind}, "required"):
-        answer, _ = await asked(house, "/v1/responses", {**body, "tool_choice": choice})
-        assert answer.status_code == 400, answer.text
-        assert answer.json()["error"]["param"].startswith("tool_choice")
+        for text in await refused(house, "/v1/responses", {**body, "tool_choice": choice}):
+            assert json.loads(text)["error"]["param"].startswith("tool_choice")
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
@@ -104,31 +128,47 @@ async def test_messages(house: House, kind: str) -> None:
     tool = {"type": kind, "name": MESSAGES[kind]}
     said = [{"role": "user", "content": "Hello"}]
     body: dict[str, Any] = {"model": "sim", "messages": said, "max_tokens": 5, "tools": [tool]}
-    answer, offered = await asked(house, "/v1/messages", body)
-    check(answer, offered, kind)
+    await taken(house, "/v1/messages", body, kind)
     for choice in ({"type": "any"}, {"type": "tool", "name": tool["name"]}):
-        answer, _ = await asked(house, "/v1/messages", {**body, "tool_choice": choice})
-        assert answer.status_code == 400, answer.text
+        await refused(house, "/v1/messages", {**body, "tool_choice": choice})
 
 
 @pytest.mark.parametrize("kind", GEMINI)
 async def test_generate_content(house: House, kind: str) -> None:
     body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "tools": [{kind: {}}]}
-    answer, offered = await asked(house, "/v1beta/models/sim:generateContent", body)
-    check(answer, offered, kind)
-    demanded = {**body, "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}
-    answer, _ = await asked(house, "/v1beta/models/sim:generateContent", demanded)
-    assert answer.status_code == 400, answer.text
+    path = "/v1beta/models/sim:generateContent"
+    await taken(house, path, body, kind)
+    await refused(house, path, {**body, "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}})
 
 
 async def test_chat(house: House) -> None:
     body: dict[str, Any] = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5}
-    answer, offered = await asked(house, "/v1/chat/completions", {**body, "web_search_options": {}})
-    check(answer, offered, "web_search_options")
+    await taken(house, "/v1/chat/completions", {**body, "web_search_options": {}}, "web_search_options")
+    await refused(house, "/v1/chat/completions", {**body, "web_search_options": {}, "tool_choice": "required"})
 
 
 @pytest.mark.parametrize("kind", ["google_search", "url_context", "code_execution"])
 async def test_interactions(house: House, kind: str) -> None:
     body: dict[str, Any] = {"model": "sim", "input": "Hello", "tools": [{"type": kind}]}
-    answer, offered = await asked(house, "/v1beta/interactions", body)
-    check(answer, offered, kind)
+    await taken(house, "/v1beta/interactions", body, kind)
+    await refused(house, "/v1beta/interactions", {**body, "generation_config": {"tool_choice": "any"}})
+
+
+async def test_searches_of_files_that_the_caller_may_not_use_in_every_api_that_has_them(narrow: House) -> None:
+    made = await narrow.http.post("/v1/vector_stores", json={"name": "mine"}, headers=CALLER)
+    stores = [made.json()["id"]]
+    said = [{"role": "user", "content": "Hello"}]
+    searches: Any = {"type": "file_search", "vector_store_ids": stores}
+    for path, body, kind in (
+        ("/v1/responses", {"model": "sim", "input": "Hello", "tools": [searches]}, "file_search"),
+        ("/v1/chat/completions", {"model": "sim", "messages": said, "tools": [searches]}, "file_search"),
+        (
+            "/v1beta/models/sim:generateContent",
+            {
+                "contents": [{"role": "user", "parts": [{"text": "Hello"}]}],
+                "tools": [{"fileSearch": {"fileSearchStoreNames": stores}}],
+            },
+            "fileSearch",
+        ),
+    ):
+        await taken(narrow, path, body, kind)

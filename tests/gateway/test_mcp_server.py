@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ import httpx2
 import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged
 from tests.gateway.conftest import House, eventually, over_http
 from tests.gateway.tool_server import ToolServer, tool_server
 from tests.shared import PATIENCE
@@ -56,6 +57,15 @@ def _more(server: MCPServer) -> None:
     @server.resource("memo://of/{name}")
     def of(name: str) -> str:
         return f"MEMO-{name}"
+
+    @server.tool()
+    async def announce(context: Context) -> str:
+        """Says that resources and prompts have changed."""
+        await context.notify_resources_changed()
+        await context.notify_prompts_changed()
+        await context.request_context.session.send_resource_list_changed()
+        await context.request_context.session.send_prompt_list_changed()
+        return "SAID"
 
     @server.prompt()
     def greet(name: str) -> str:
@@ -265,6 +275,28 @@ async def test_a_client_is_told_of_changes_in_every_version(house: House, tools:
             tools.server.remove_tool("new")
 
 
+async def test_a_client_is_told_of_changes_of_resources_and_prompts(house: House) -> None:
+    told: list[str] = []
+
+    async def heard(message: Any) -> None:
+        told.append(getattr(message, "method", ""))
+
+    async with (
+        connected(house, mode="legacy", message_handler=heard) as client,
+        connected(house) as modern,
+        modern.listen(resources_list_changed=True) as resources,
+        modern.listen(prompts_list_changed=True) as prompts,
+    ):
+        await modern.call_tool("notes__announce", {})
+        for changes, kind in ((resources, ResourcesListChanged), (prompts, PromptsListChanged)):
+            async for change in changes:
+                assert isinstance(change, kind)
+                break
+        wanted = {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+        await eventually(lambda: wanted <= set(told))
+        assert client.server_capabilities.prompts.list_changed  # type: ignore[union-attr]
+
+
 async def test_our_own_client_reaches_the_gateway(house: House) -> None:
     server = {"name": "far", "protocol": "streamable", "url": f"{house.url}/mcp", "token": SECRET.format("some")}
     async with McpTools.from_config({"servers": [server]}) as tools:
@@ -302,6 +334,10 @@ async def test_an_unknown_version_is_answered_with_the_newest_of_ours(house: Hou
     )
     assert (later.status_code, later.json()["error"]["code"]) == (400, -32022)
     assert later.json()["error"]["data"]["supported"][0] == "2026-07-28"
+    bare = await rpc(
+        house, "tools/list", mcp_protocol_version="1999-01-01"
+    )  # said of the version, whatever else is missing
+    assert (bare.status_code, bare.json()["error"]["code"]) == (400, -32022)
 
 
 def _meta(version: str = "2026-07-28", **params: Any) -> dict[str, Any]:
@@ -408,7 +444,7 @@ async def test_a_long_list_comes_in_pages(tools: ToolServer, tmp_path: Path) -> 
             if "nextCursor" not in page:
                 break
             cursor = {"cursor": page["nextCursor"]}
-    assert names == [f"functions__f{at}" for at in range(5)]
+    assert names == ["file_search", *(f"functions__f{at}" for at in range(5))]
 
 
 # ---------------------------------------------------------------------------------------------------------------- who may
@@ -487,7 +523,8 @@ async def test_without_sessions_every_request_stands_alone(tmp_path: Path) -> No
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, -32601)
         for mode in MODES:
             async with connected(house, mode=mode) as client:
-                assert [tool.name for tool in (await client.list_tools()).tools] == ["functions__add"]
+                names = {tool.name for tool in (await client.list_tools()).tools}
+                assert names == {"file_search", "functions__add"}
 
 
 async def test_more_streams_than_there_may_be_are_refused(tmp_path: Path) -> None:
@@ -511,18 +548,38 @@ async def test_the_metadata_names_the_issuer_of_tokens(tmp_path: Path) -> None:
 async def passed_on(port: list[int]) -> AsyncIterator[str]:
     """An address that leads to the port that `port` has by the time somebody connects."""
 
+    open_now: set[asyncio.Task[None]] = set()
+
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
 
     async def passing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection("127.0.0.1", port[0])
-        await asyncio.gather(pump(reader, there[1]), pump(there[0], writer), return_exceptions=True)
+        writers = [writer]
+        if (task := asyncio.current_task()) is not None:
+            open_now.add(task)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", port[0])
+            writers.append(back)
+            pumps = [asyncio.ensure_future(each) for each in (pump(reader, back), pump(there, writer))]
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in pumps:
+                    each.cancel()
+        except (OSError, asyncio.CancelledError):  # what is there has ended, or the test
+            pass
+        finally:
+            for end in writers:
+                end.close()
 
     server = await asyncio.start_server(passing, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        for task in open_now:
+            task.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
 
 
 async def test_a_gateway_that_is_its_own_server_is_noticed(tools: ToolServer, tmp_path: Path) -> None:
@@ -532,7 +589,7 @@ async def test_a_gateway_that_is_its_own_server_is_noticed(tools: ToolServer, tm
         async with serving(tmp_path, [loop, at(tools)], more={"pool": {"connect_tries": 1}}) as house:
             port.append(int(house.url.rpartition(":")[2]))
             listed = (await rpc(house, "tools/list")).json()["result"]
-            assert {tool["name"].partition("__")[0] for tool in listed["tools"]} == {"notes"}
+            assert {tool["name"].partition("__")[0] for tool in listed["tools"]} == {"file_search", "notes"}
             assert set(listed["_meta"]["smg/unavailable"]) == {"self"}
 
 
@@ -540,8 +597,34 @@ async def test_a_request_that_came_through_many_gateways_is_refused(tools: ToolS
     async with serving(tmp_path, [at(tools)]) as house:
         services = house.gateway.services
         own = shared_sealer(services.live.config.sealing, services.running.sealer).key_id
-        for hops in (f"{own};1", "beef;4", "beef;x", "beef", ";"):
+        for hops in (own, f"beef,{own}", "a,b,c,d", "a,b,c,d,e", "", ",", "be ef", "beef;1"):
             answer = await rpc(house, "tools/list", smg_mcp_hops=hops)
             assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (409, "mcp_loop")
-        assert (await rpc(house, "tools/list", smg_mcp_hops="beef;1")).status_code == 200
-        assert tools.headers[-1]["smg-mcp-hops"] == f"{own};2"
+        assert (await rpc(house, "tools/list", smg_mcp_hops="beef,a")).status_code == 200
+        assert tools.headers[-1]["smg-mcp-hops"] == f"beef,a,{own}"
+
+
+async def test_a_ring_of_two_gateways_is_noticed_by_the_first(tmp_path: Path) -> None:
+    ports: tuple[list[int], list[int]] = ([], [])
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    more = {"pool": {"connect_tries": 1}}
+    async with passed_on(ports[0]) as to_one, passed_on(ports[1]) as to_two:
+        far = {"name": "far", "protocol": "streamable", "url": to_two}
+        back = {"name": "back", "protocol": "streamable", "url": to_one.replace("127.0.0.1", "localhost")}
+        async with (
+            serving(tmp_path / "one", [far], more=more, functions=[add]) as one,
+            serving(tmp_path / "two", [back], more=more, functions=[add]) as two,
+        ):
+            for house, port in ((one, ports[0]), (two, ports[1])):
+                port.append(int(house.url.rpartition(":")[2]))
+            for house, server in ((one, "far"), (two, "back")):
+                async with connected(house) as client:
+                    names = {tool.name for tool in (await client.list_tools()).tools}
+                    assert names == {
+                        "file_search",
+                        "functions__add",
+                        *(f"{server}__{each}" for each in ("file_search", "functions__add")),
+                    }
+                    called: Any = await client.call_tool(f"{server}__functions__add", {"a": 1, "b": 2})
+                    assert called.content[0].text == "SUM-3"

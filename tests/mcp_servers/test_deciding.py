@@ -264,6 +264,14 @@ SERVER = {"name": "a", "protocol": "streamable", "url": "http://x/"}
         ),
         ({"servers": [{**SERVER, "oauth": {"grant": "authorization_code"}}]}, "needs store"),
         ({"servers": [{**SERVER, "tools": {"x": {"alias": "z"}, "y": {"alias": "z"}}}]}, "same alias"),
+        (
+            {
+                "servers": [
+                    {"name": "p", "protocol": "model", "model": "m", "tools": {"image_generation": {"price": 1}}}
+                ]
+            },
+            "table of prices",
+        ),
         ({"policy": {"servers": {"b": {}}}}, "there is no server 'b'"),
         ({"policy": {"tools": {"x": "allow"}}}, "not the name of a server"),
         ({"policy": {"default": "maybe"}}, "policy.default"),

@@ -46,6 +46,7 @@ from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
 from smg_core.gateway.response_cache import begin_caching
+from smg_core.gateway.tool_costs import ToolCosts
 from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.store.blobs import BlobStore
@@ -381,7 +382,7 @@ class Assembly:
             code=ContainerWork.of(services).code,
             pictures=lambda: PicturesAsked(services),
             answers=lambda: AskedBack(services),
-            paid=lambda *call: None if services.live.accounting is None else services.live.accounting.paid(*call),
+            paid=ToolCosts(services.live, services.observer).call,
         )
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:

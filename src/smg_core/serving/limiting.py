@@ -23,7 +23,7 @@ from smg_core.limits.demand import NO_DEMAND, Demand, Estimates, used
 from smg_core.limits.low_budgets import LowBudgets
 from smg_core.limits.plan import LimitPlan, plan_of
 from smg_core.limits.prices import Price, Prices
-from smg_core.limits.rules import Asker, LimitRule
+from smg_core.limits.rules import Asker, LimitRule, Unit
 from smg_core.limits.teams import NO_TEAMS, Teams
 from smg_core.limits.words import HeaderFamily, limit_headers, refusal_text
 from smg_core.pipeline.answer.trace import Trace
@@ -31,7 +31,7 @@ from smg_core.request import Caller, GenerationRequest, PoolRequest
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.own_prices import OwnPrices
 
-__all__ = ["Counters", "Limited", "Limiting"]
+__all__ = ["Counters", "Limited", "Limiting", "ReservedMoney"]
 
 _Header = tuple[bytes, bytes]
 
@@ -221,15 +221,26 @@ class Limiting:
 
     def count(self, caller: Caller) -> SmgError | None:
         """Count a request that is for no model, such as a call of a tool; returns its refusal where there are too many."""
+        refusal = self.counters.claim(self._beside(caller, "requests", 1), self.now)
+        return None if refusal is None else self.error(refusal)
+
+    def money_of(self, caller: Caller, cost: int) -> "ReservedMoney | None":
+        """What reserves so much of the caller's budgets for what is for no model, such as a call of a tool that has a price; None
+        where there are no budgets for it."""
+        claims = self._beside(caller, "money", cost)
+        return ReservedMoney(self, caller.tenant, claims, self.now) if claims else None
+
+    def _beside(self, caller: Caller, unit: Unit, cost: int) -> list[LimitClaim]:
+        """What is claimed for what is for no model and for no user of a key: rules that name such, or count by them, are not for
+        it."""
         tenant, key = caller.tenant, caller.principal
         asker = Asker(tenant, key, team=self.teams.team(tenant, key))
-        claims = []
+        claims: list[LimitClaim] = []
         for rule in self.rules:
             unknown = rule.model or rule.user or "model" in rule.per or "user" in rule.per
-            if rule.unit == "requests" and not unknown and (scope := rule.scope(asker)) is not None:
-                claims.append(LimitClaim(rule, scope, 1))
-        refusal = self.counters.claim(claims, self.now)
-        return None if refusal is None else self.error(refusal)
+            if rule.unit == unit and not unknown and (scope := rule.scope(asker)) is not None:
+                claims.append(LimitClaim(rule, scope, cost))
+        return claims
 
     def plan(self, asked: Limited, model: str) -> LimitPlan:
         """The rules that are for a request, worked out once for each who asks for each model."""
@@ -298,13 +309,13 @@ class Limiting:
         kind = RequestLimitReached if rule.unit == "requests" else TokenLimitReached
         return kind(text, retry_after=seconds, should_retry=again)
 
-    def warn(self, claims: Sequence[LimitClaim], trace: Trace, tenant: str, at: Instant) -> None:
+    def warn(self, claims: Sequence[LimitClaim], report: Callable[[BudgetLow], None], tenant: str, at: Instant) -> None:
         """Say of each budget among these claims that most of it is spent, once in its window."""
         zone, share = self.settings.zone, self.settings.warn_at
         budgets = [each for each in claims if each.rule.unit == "money"]
         for claim, state in zip(budgets, self.counters.look(budgets), strict=True):
             if self._low.look(claim, state, in_window(claim.rule, at, zone), share, tenant):
-                trace.report(BudgetLow(claim.rule.text, tenant))
+                report(BudgetLow(claim.rule.text, tenant))
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
         at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
@@ -332,6 +343,35 @@ class Limiting:
         self._looking = bool(self._coming)
         if self._looking:
             self._call_later(_LOOK_S, self._look)
+
+
+class ReservedMoney:
+    """What a piece of work beside a request reserves of budgets, until it is settled, once."""
+
+    __slots__ = ("_at", "_claims", "_limiting", "_tenant")
+
+    def __init__(self, limiting: Limiting, tenant: str, claims: list[LimitClaim], at: Instant) -> None:
+        self._limiting, self._tenant, self._claims, self._at = limiting, tenant, claims, at
+
+    def reserve(self) -> "Awaitable[None] | None":
+        """Reserve it; where the counters are in a store, that is so once what is returned was awaited. Raises QuotaExceeded and
+        RateLimited where it is more than is left."""
+        limiting = self._limiting
+        if limiting.stored is not None:
+            return limiting.stored.reserve(self._claims, self._at, self._go)
+        self._go(limiting.counters.claim(self._claims, self._at))
+        return None
+
+    def _go(self, refusal: LimitRefusal | None) -> None:
+        if refusal is not None:
+            raise self._limiting.error(refusal)
+
+    def settle(self, cost: int, report: Callable[[BudgetLow], None]) -> None:
+        """It costs so much; `report` is told of budgets that are low now."""
+        limiting, claims, now = self._limiting, self._claims, self._limiting.now
+        limiting.counters.settle(claims, [cost] * len(claims), self._at, now)
+        if cost:
+            limiting.warn(claims, report, self._tenant, now)
 
 
 class ActiveCharge:
@@ -491,7 +531,7 @@ class ActiveCharge:
         claims = self.claims
         self._settle([getattr(demand, claim.rule.unit) for claim in claims], now)
         if limiting.counts_money:
-            limiting.warn(claims, self._trace, self._plan.asker.tenant, now)
+            limiting.warn(claims, self._trace.report, self._plan.asker.tenant, now)
 
     def _reckoned(self, usage: Usage, failure: SmgError | None, now: Instant) -> Usage:
         """A usage with what the engine has told nothing of: one that is asked over HTTP says it at the end, or never. No prompt

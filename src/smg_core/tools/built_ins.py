@@ -14,13 +14,13 @@ from smg_core.built_in import BuiltIn, FaultCode
 from smg_core.clock import Clock
 from smg_core.errors import PermissionDenied
 from smg_core.json_types import Json, JsonObject
-from smg_core.pipeline.tools.built_in import built_in_functions
+from smg_core.pipeline.tools.built_in import CODE, IMAGE, built_in_functions
 from smg_core.pipeline.tools.hosted import HostedCall, ListedServer, OnToolProgress, ToolAnswer, ToolServer
 from smg_core.request import Caller, Text
 from smg_core.sources import between_marks
 from smg_core.tools.code_calls import CodeCalls, answer_of_server
 from smg_core.tools.domains import in_query, may_be_used
-from smg_core.tools.file_search import FileSearches
+from smg_core.tools.file_search import FileSearches, log_own_call
 from smg_core.tools.pictures import PictureMaker, made_by_model, picture_of_server
 from smg_core.tools.web_results import excerpts, page_read, results_in
 from smg_mcp.built_in import BuiltInTool
@@ -60,6 +60,17 @@ class BuiltIns:
             found.add("code")
         return self._files.kinds(caller) | found
 
+    def own_kinds(self, caller: Caller) -> frozenset[str]:
+        """Those of them that are no tool of a server, which would offer it itself."""
+        found = set(self._files.kinds(caller))
+        if self._code.of(caller) is not None:
+            found.add("code")
+        painters = (each for each in self._configured(caller.tenant) if each.kind == "image" and _may_use(caller, each))
+        painter = next(painters, None)
+        if self._pictures is not None and painter is not None and painter.server.model is not None:
+            found.add("image")
+        return frozenset(found)
+
     async def listed(self, server: ToolServer, asked: BuiltIn, caller: Caller) -> ListedServer:
         """What the model is offered. Raises PermissionDenied, and StoreUnknown for a vector store that is not there."""
         if asked.kind == "file_search":
@@ -82,10 +93,11 @@ class BuiltIns:
     ) -> ToolAnswer:
         """Run one call, of the request of this id. Raises SmgError."""
         if asked.kind == "image":
-            return await self._picture(asked, arguments, caller, ask, progress)
+            return await self._picture(asked, arguments, caller, ask, progress, request_id)
         if asked.kind == "code":
             return await self._ran(asked, str(arguments.get("code")), caller, ask, request_id)
         if asked.kind == "file_search":
+            log_own_call(call.name, caller, request_id)
             return await self._files.call(asked, str(arguments.get("query")), caller)
         if call.name == "web_search":
             return await self._search(asked, str(arguments.get("query")), caller, ask)
@@ -96,15 +108,23 @@ class BuiltIns:
 
     async def _ran(self, asked: BuiltIn, code: str, caller: Caller, ask: CallServer, request_id: str) -> ToolAnswer:
         if (runs := self._code.of(caller)) is not None:
+            log_own_call(CODE, caller, request_id)
             return await self._code.run(runs, asked, code, caller, request_id)
         tool = self._tool("code", caller)
         return answer_of_server(tool.server.name, await ask(tool.server.name, tool.tool, {"code": code}))
 
     async def _picture(
-        self, asked: BuiltIn, arguments: JsonObject, caller: Caller, ask: CallServer, progress: OnToolProgress
+        self,
+        asked: BuiltIn,
+        arguments: JsonObject,
+        caller: Caller,
+        ask: CallServer,
+        progress: OnToolProgress,
+        request_id: str,
     ) -> ToolAnswer:
         tool = self._tool("image", caller)
         if self._pictures is not None and (model := tool.server.model) is not None:
+            log_own_call(IMAGE, caller, request_id)
             return await made_by_model(self._pictures, model, asked, arguments, caller, progress)
         prompt = str(arguments.get("prompt"))
         return picture_of_server(await ask(tool.server.name, tool.tool, {"prompt": prompt}), prompt)

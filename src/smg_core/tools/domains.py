@@ -6,7 +6,8 @@ Above: `tools.built_ins`; the decoders. Below: errors.
 """
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from posixpath import normpath
+from urllib.parse import unquote, urlsplit
 
 __all__ = ["in_query", "may_be_used"]
 
@@ -20,12 +21,28 @@ def may_be_used(url: str, allowed: Sequence[str], blocked: Sequence[str]) -> boo
         return True
     try:
         parts = urlsplit(url)
-        host, path = (parts.hostname or "").rstrip("."), parts.path or "/"
+        host = _host(parts.hostname or "")
     except ValueError:
         return False
-    if any(_is_of(host, path, each) for each in blocked):
+    path = parts.path or "/"
+    paths = {path, _resolved(path)}
+    if any(_is_of(host, each, domain) for domain in blocked for each in paths):
         return False
-    return not allowed or any(_is_of(host, path, each) for each in allowed)
+    return not allowed or any(all(_is_of(host, each, domain) for each in paths) for domain in allowed)
+
+
+def _host(name: str) -> str:
+    """A host as it is asked for. Raises ValueError for one that is written in another way than names are."""
+    if "%" in name:
+        raise ValueError("a host with escapes")
+    return (name if name.isascii() else name.encode("idna").decode("ascii")).lower().rstrip(".")
+
+
+def _resolved(path: str) -> str:
+    """The path that servers make of one with escapes, dots and doubled slashes."""
+    plain = unquote(path).replace("\\", "/")
+    ends = "/" if plain.endswith(("/", "/.", "/..")) else ""
+    return ("/" + normpath(plain).strip("/") + ends).replace("//", "/")
 
 
 def _is_of(host: str, path: str, domain: str) -> bool:

@@ -4,6 +4,7 @@ The permission is `tool:file_search`. Runs without any server of tools: then `Fi
 `tools.opening`, `tools.built_ins`. Below: the role of who searches vector stores.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from smg_core.built_in import BuiltIn
@@ -24,7 +25,9 @@ from smg_core.retrieval.filters import read_filter
 from smg_core.retrieval.searching import Found, Ranking, StoreSearch, StoreUnknown
 from smg_core.sources import CitableSource
 
-__all__ = ["FILE_SEARCH", "FileSearches", "FilesAlone"]
+__all__ = ["FILE_SEARCH", "FileSearches", "FilesAlone", "log_own_call"]
+
+log = logging.getLogger("smg.tools")
 
 FILE_SEARCH = "file_search"
 """The kind of the tool, and the permission for it."""
@@ -94,6 +97,7 @@ class FilesAlone:
     ) -> ToolAnswer:
         if call.server.built_in is None:
             raise InvalidRequest("No servers of tools are configured here.", param=call.server.at)
+        log_own_call(FILE_SEARCH, caller, request_id)
         return await self._files.call(call.server.built_in, str(arguments.get("query")), caller)
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
@@ -106,6 +110,11 @@ class FilesAlone:
         self, call: HostedCall, why: NotMade, caller: Caller, headers: Mapping[str, str], request_id: str
     ) -> None:
         """Nothing: no call of a search of files needs anybody's approval."""
+
+
+def log_own_call(tool: str, caller: Caller, request_id: str) -> None:
+    """Write down a call of a tool that no server of tools runs, as those of servers are: its permission has allowed it."""
+    log.info("tool %s for tenant %r in %s: allowed (permission)", tool, caller.tenant, request_id or "no request")
 
 
 def _source(found: Found) -> CitableSource:

@@ -8,7 +8,7 @@ Below: smg_mcp; the history.
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import smg_mcp
 from smg_core.clock import Clock
@@ -37,11 +37,13 @@ from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
 from smg_core.tools.built_ins import BuiltIns, CallServer
 from smg_core.tools.code_calls import CodeCalls
 from smg_core.tools.file_search import FileSearches
+from smg_core.tools.payments import PayForCall
 from smg_core.tools.pictures import PictureMaker
 from smg_core.tools.search import KnownTools, ToolSearches
 from smg_core.wire.json_text import encode_object
 from smg_mcp.records.base import (
     ListFaults,
+    OnProgress,
     RequestServer,
     ToolAudio,
     ToolImage,
@@ -54,12 +56,9 @@ from smg_mcp.records.base import (
 )
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpDenied, McpError, McpForbidden, McpUnknownTool
 
-__all__ = ["HostedTools", "OnToolPaid", "noted"]
+__all__ = ["HostedTools", "noted"]
 
 log = logging.getLogger("smg.tools")
-
-OnToolPaid = Callable[[Caller, str, str, float], None]
-"""Told of each call that costs something: whose it was, the server, its tool, and how many dollars."""
 
 _DECODED_HERE = 64 * 1024
 """Characters of pictures and recordings, in base64, that are decoded on the event loop."""
@@ -99,7 +98,7 @@ class HostedTools:
         files: FileSearches = _NO_FILES,
         code: CodeCalls = _NO_CODE,
         pictures: PictureMaker | None = None,
-        paid: OnToolPaid | None = None,
+        paid: PayForCall | None = None,
     ) -> None:
         self._tools, self._marks, self._paid = tools, marks or {}, paid
         self.built_ins = BuiltIns(lambda tenant: tools.built_ins(tenant), files, clock, code, pictures)
@@ -156,11 +155,12 @@ class HostedTools:
             raise PermissionDenied(f"This key may not use the tool '{call.name}'.", param=call.server.at)
         try:
             request = self._of(call.server, caller, headers, request_id)
-            outcome = await request.call(call.name, arguments, progress=report, approved=call.approval is not None)
+            server = call.server.label if call.server.url is None else ""
+            outcome = await self._made(
+                caller, request, server, call.name, arguments, report, approved=call.approval is not None
+            )
         except McpError as error:
             raise _refused(error, call.server) from error
-        if call.server.url is None:
-            await self._pay(caller, request, call.server.label, call.name, outcome)
         if sum(len(part.data) for part in outcome.content if isinstance(part, ToolImage | ToolAudio)) <= _DECODED_HERE:
             return _answer(outcome)
         return await asyncio.to_thread(_answer, outcome)
@@ -172,23 +172,37 @@ class HostedTools:
             named = ToolServer(server, at=call.server.at)
             try:
                 request = self._of(named, caller, headers, request_id)
-                outcome = await request.call(f"{server}.{tool}", arguments)  # it may be offered by another name
+                # it may be offered by another name
+                return await self._made(caller, request, server, f"{server}.{tool}", arguments)
             except McpError as error:
                 raise _refused(error, named) from error
-            await self._pay(caller, request, server, f"{server}.{tool}", outcome)
-            return outcome
 
         return ask
 
-    async def _pay(
-        self, caller: Caller, request: "smg_mcp.RequestTools", server: str, name: str, outcome: ToolOutcome
-    ) -> None:
-        """Take down what a call costs that gave a result; `name` may be one that the operator gave the tool."""
-        if self._paid is not None and not outcome.is_error:
+    async def _made(
+        self,
+        caller: Caller,
+        request: "smg_mcp.RequestTools",
+        server: str,
+        name: str,
+        arguments: JsonObject,
+        progress: OnProgress | None = None,
+        *,
+        approved: bool = False,
+    ) -> ToolOutcome:
+        """Have a call made, and paid where the tool of that `server` of the configuration has a price; `name` may be one that the
+        operator gave the tool."""
+        dollars, own = 0.0, name
+        if self._paid is not None and self._tools.charges(server):
             tool = (await request.catalogue()).found(name)
             own = name if tool is None else tool.tool
-            if dollars := self._tools.price(server, own):
-                self._paid(caller, server, own, dollars)
+            dollars = self._tools.price(server, own)
+        if self._paid is None or not dollars:
+            return await request.call(name, arguments, progress=progress, approved=approved)
+        async with self._paid(caller, server, own, dollars) as paid:
+            outcome = await request.call(name, arguments, progress=progress, approved=approved)
+            paid.gave = not outcome.is_error
+        return outcome
 
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)

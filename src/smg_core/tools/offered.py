@@ -1,8 +1,8 @@
 """What a caller is offered of the operator's servers of tools, as one server: tools, resources and prompts (edge).
 
 A tool has the name that models know it by in the APIs. A resource of the server S is `mcp://S/` and its own URI, a prompt `S.`
-and its own name; they need a grant of all of that server (`S.*`). Servers that cannot be asked are left out of lists. Above:
-the gateway's own MCP server. Below: smg_mcp.
+and its own name; they need a grant of all of that server (`S.*`). Built-in tools have their own names. Servers that cannot be
+asked are left out of lists. Above: the gateway's own MCP server. Below: smg_mcp.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ import smg_mcp
 from smg_core.errors import InvalidRequest, NotFound, Overloaded, SmgError, ToolServerFailed
 from smg_core.request import Caller
 from smg_core.tool_names import flat_name
+from smg_core.tools.own_tools import OwnTools
+from smg_core.tools.payments import PayForCall
 from smg_mcp.catalogue.results import error_outcome
 from smg_mcp.records.base import McpTool, OnProgress, ToolOutcome
 from smg_mcp.records.errors import McpBadArguments, McpBusy, McpError, McpUnknownTool
@@ -40,28 +42,30 @@ class ToolAsker:
 
 @attrs.frozen
 class PublishedTool:
-    """A tool of a server by the `name` that it is offered by; `permitted`: the caller may use it, and its calls need no approval,
-    which cannot be asked for here."""
+    """A tool by the `name` that it is offered by; `permitted`: the caller may use it, and its calls need no approval, which
+    cannot be asked for here. One without a `request` is no tool of a server but one of the gateway's own."""
 
     name: str
     tool: McpTool
-    request: "smg_mcp.RequestTools" = attrs.field(repr=False)
+    request: "smg_mcp.RequestTools | None" = attrs.field(repr=False)
     permitted: bool = True
 
 
 class PublishedTools:
-    """All servers of the configuration and all functions, as one server."""
+    """All servers of the configuration, all functions and the gateway's `own` tools, as one server."""
 
-    def __init__(self, tools: "smg_mcp.McpTools") -> None:
-        self._tools = tools
+    def __init__(self, tools: "smg_mcp.McpTools", own: OwnTools, paid: PayForCall | None = None) -> None:
+        self._tools, self._own, self._paid = tools, own, paid
 
     async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that may be used, and the servers that could not be asked, with the reason."""
         found, failed = await self._found(asker, self._servers(asker))
-        return [each for each in found if each.permitted], failed
+        return [*self._owned(asker), *(each for each in found if each.permitted)], failed
 
     async def named(self, name: str, asker: ToolAsker) -> PublishedTool:
         """The tool of this name. Raises NotFound for one that is not there or may not be used, and what its server fails with."""
+        if (own := next((each for each in self._owned(asker) if each.name == name), None)) is not None:
+            return own
         servers = self._servers(asker)
         likely = [each for each in servers if name.startswith(flat_name(each, ""))] or servers
         found, failed = await self._found(asker, likely)
@@ -69,21 +73,26 @@ class PublishedTools:
         if tool is None and failed:
             raise NotFound("; ".join(failed.values()))
         if tool is None or not tool.permitted:
-            if tool is not None:
+            if tool is not None and tool.request is not None:
                 await tool.request.note(tool.tool.server, tool.tool.tool, "denied")
             raise NotFound(f"There is no tool '{name[:_SHOWN]}' here.", param="name")
         return tool
 
-    async def call(self, tool: PublishedTool, arguments: Mapping[str, Any], progress: OnProgress) -> ToolOutcome:
-        """Run a call; whatever it fails with is its outcome, so that a model sees it."""
-        try:
-            return await tool.request.call(tool.tool.name, arguments, progress=progress)
-        except McpError as error:
-            return error_outcome(str(error))
-
-    def price(self, tool: PublishedTool) -> float:
-        """What a call costs, in dollars."""
-        return self._tools.price(tool.tool.server, tool.tool.tool)
+    async def call(
+        self, tool: PublishedTool, arguments: Mapping[str, Any], asker: ToolAsker, progress: OnProgress
+    ) -> ToolOutcome:
+        """Run a call, and have it paid where it costs something; whatever it fails with is its outcome, so that a model sees it.
+        Raises SmgError where a budget has no room for what it costs."""
+        if (request := tool.request) is None:
+            return await self._own.call(tool.name, arguments, asker.caller, asker.request_id)
+        server, own = tool.tool.server, tool.tool.tool
+        dollars = self._tools.price(server, own)
+        if self._paid is None or not dollars:
+            return await _called(request, tool.tool.name, arguments, progress)
+        async with self._paid(asker.caller, server, own, dollars) as paid:
+            outcome = await _called(request, tool.tool.name, arguments, progress)
+            paid.gave = not outcome.is_error
+        return outcome
 
     async def listed(self, what: str, asker: ToolAsker) -> list[dict[str, Any]]:
         """All "resources", "templates" or "prompts" that may be used."""
@@ -99,6 +108,17 @@ class PublishedTools:
             return [{**each, key: before + str(each.get(key, ""))} for each in listed]
 
         return [each for found in await asyncio.gather(*(of(server) for server in servers)) for each in found]
+
+    async def news(self, what: str, asker: ToolAsker) -> list[tuple[str, tuple[int, int]]]:
+        """What is another one once a server of these has said that its "resources" or "prompts" have changed."""
+        servers = [each for each in self._servers(asker) if _whole(asker, each)]
+        found: list[tuple[str, tuple[int, int]]] = []
+        for server in servers:
+            try:
+                found.append((server, await self._request(server, asker).news(server, what)))
+            except McpError:
+                continue  # one that cannot be asked now tells nothing
+        return found
 
     async def read(self, uri: str, asker: ToolAsker) -> list[dict[str, Any]]:
         """The contents of a resource. Raises NotFound, and what its server fails with."""
@@ -116,6 +136,9 @@ class PublishedTools:
         return await _answered(request.prompt(server, own, arguments))
 
     # ------------------------------------------------------------------------------------------------------------------
+
+    def _owned(self, asker: ToolAsker) -> list[PublishedTool]:
+        return [PublishedTool(each.name, each, None) for each in self._own.offered(asker.caller)]
 
     def _servers(self, asker: ToolAsker) -> Sequence[str]:
         return self._tools.for_request(tenant=asker.caller.tenant).servers
@@ -155,6 +178,15 @@ class PublishedTools:
                 granted = asker.caller.grants.may_call(f"{tool.server}.{tool.name}")
                 found.append(PublishedTool(name, tool, request, granted and request.decision(tool).verdict == "allow"))
         return found, failed
+
+
+async def _called(
+    request: "smg_mcp.RequestTools", name: str, arguments: Mapping[str, Any], progress: OnProgress
+) -> ToolOutcome:
+    try:
+        return await request.call(name, arguments, progress=progress)
+    except McpError as error:
+        return error_outcome(str(error))
 
 
 def _whole(asker: ToolAsker, server: str) -> bool:

@@ -26,8 +26,8 @@ from smg_core.tools.hops import hops_header
 if TYPE_CHECKING:
     from smg_core.retrieval.searching import StoreSearch
     from smg_core.tools.code_runs import CodeRuns
-    from smg_core.tools.hosted import OnToolPaid
     from smg_core.tools.offered import PublishedTools
+    from smg_core.tools.payments import PayForCall
     from smg_core.tools.pictures import PictureMaker
     from smg_mcp.functions.signature import PythonTool
 
@@ -143,18 +143,18 @@ async def hosted_tools(
     stores: "StoreSearch | None" = None,
     code: "CodeRuns | None" = None,
     pictures: "Callable[[], PictureMaker] | None" = None,
-    paid: "OnToolPaid | None" = None,
+    paid: "PayForCall | None" = None,
     answers: "Callable[[], AnswersServers] | None" = None,
 ) -> AsyncIterator[OpenTools]:
     """What runs tools here, while they may be used; nothing where they are switched off. `functions` are tools that the program
     gives: Python functions, or records of smg_mcp of such; `mark` tells this gateway from others, where it is one of their
     servers; `stores` searches vector stores, and `code` runs code in containers, where there are any; `pictures` makes what asks
-    served models for pictures, `paid` is told what calls cost,
+    served models for pictures, `paid` has calls paid that cost something,
     `answers` makes what answers servers that ask back. Raises ConfigError where
     the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed where a server that
     is required cannot be reached."""
     files = FileSearches(stores)
-    if not _runs(settings, functions) and code is None:
+    if not _runs(settings, functions) and code is None and settings.serve == "off":
         service = FilesAlone(files)
         yield OpenTools(_performers(service, clock, settings, takes), None, files.kinds, files.kinds(Caller()))
         return
@@ -163,6 +163,7 @@ async def hosted_tools(
         from smg_core.tools.code_calls import CodeCalls
         from smg_core.tools.hosted import HostedTools, noted
         from smg_core.tools.offered import PublishedTools
+        from smg_core.tools.own_tools import OwnTools
         from smg_mcp.records.errors import McpConfigError, McpError
         from smg_mcp.records.settings import IN_PROGRAM
 
@@ -179,12 +180,12 @@ async def hosted_tools(
         if not all(each.protocol in IN_PROGRAM for each in tools.settings.servers) and find_spec("mcp") is None:
             raise ConfigError(needs("mcp.config", "mcp"))  # now, and not at the first call of a tool
         async with tools:
-            marks = {} if settings.serve == "off" else hops_header(mark, 1)
+            marks = {} if settings.serve == "off" else hops_header(mark)
             painting = None if pictures is None else pictures()
             hosted = HostedTools(tools, settings, history, clock, marks, files, CodeCalls(code), painting, paid)
             yield OpenTools(
                 _performers(hosted, clock, settings, takes),
-                PublishedTools(tools),
+                PublishedTools(tools, OwnTools(hosted.built_ins), paid),
                 hosted.built_ins.kinds,
                 None,
             )

@@ -105,6 +105,8 @@ def _check_here(server: McpServer, place: str) -> None:
         raise McpConfigError(f"{place}.model: the protocol {server.protocol} {what}")
     if server.protocol == "model" and server.builtin_type is not None:
         raise McpConfigError(f"{place}.builtin_type: the protocol model is image_generation by itself")
+    if server.protocol == "model" and any(each.price for each in server.tools.values()):
+        raise McpConfigError(f"{place}.tools: a picture costs what the tokens of its model do, in the table of prices")
     if server.web is not None and server.web.search is not None:
         _check_search(server.web.search, f"{place}.web.search")
 

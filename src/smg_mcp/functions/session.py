@@ -105,6 +105,10 @@ class FunctionSession:
         """The functions."""
         return self._functions.listed
 
+    def news(self, what: str) -> tuple[int, int]:
+        """Always the same: functions have no resources and no prompts."""
+        return (0, 0)
+
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, twice: bool, timeout_s: float, progress: OnProgress | None
     ) -> ToolOutcome:

@@ -46,6 +46,7 @@ class Session:
         self._operators, self.faults = operators, ListFaults()
         self._name, self._open, self._settings, self._times = name, open_connection, settings, times
         self._connection: McpConnection | None = None
+        self._connects = 0
         self._opening: asyncio.Task[McpConnection] | None = None
         self._owners: dict[asyncio.Task[None], asyncio.Event] = {}
         self._slots = asyncio.Semaphore(settings.pool.calls_at_once)
@@ -152,6 +153,11 @@ class Session:
         bounds = self._settings.inventory
         return await self._within(lambda each: each.listed(what, bounds.max_tools, bounds.max_pages))
 
+    def news(self, what: str) -> tuple[int, int]:
+        """What is another one once the server has said that its "resources" or "prompts" have changed, or is connected anew."""
+        connection = self._connection
+        return (self._connects, 0 if connection is None else connection.streams.screen.news[what])
+
     async def read(self, uri: str) -> list[dict[str, Any]]:
         """The contents of a resource."""
         return await self._within(lambda each: each.read(uri))
@@ -239,6 +245,7 @@ class Session:
         for attempt in range(1, pool.connect_tries + 1):
             try:
                 self._connection = await self._opened_once()
+                self._connects += 1
             except McpUnavailable:
                 if attempt == pool.connect_tries:
                     raise

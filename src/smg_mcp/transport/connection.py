@@ -18,6 +18,7 @@ from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -58,6 +59,13 @@ for _name in _TALKERS:
 
 _KEYS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name"}
 """By what is listed: the field that no two of a list have alike."""
+
+
+_CHANGES: Mapping[type, str] = {
+    ToolsListChanged: "tools",
+    ResourcesListChanged: "resources",
+    PromptsListChanged: "prompts",
+}
 
 
 class ConnectionLost(McpUnavailable):
@@ -177,14 +185,29 @@ class McpConnection:
 
     async def follow_changes(self) -> None:
         """Wait for news of changed lists, where the server sends them on request only (modern servers)."""
-        capabilities = self._client.server_capabilities
-        if not self.modern or capabilities.tools is None or not capabilities.tools.list_changed:
+        offered = self._client.server_capabilities
+        tells = {
+            kind: capability is not None and bool(capability.list_changed)
+            for kind, capability in (
+                ("tools", offered.tools),
+                ("resources", offered.resources),
+                ("prompts", offered.prompts),
+            )
+        }
+        if not self.modern or not any(tells.values()):
             return
+        screen = self.streams.screen
         try:
-            async with self._client.listen(tools_list_changed=True) as changes:
-                self.streams.screen.changed.add("tools")  # what changed before the server listened was not told
-                async for _ in changes:
-                    self.streams.screen.changed.add("tools")
+            async with self._client.listen(
+                tools_list_changed=tells["tools"],
+                resources_list_changed=tells["resources"],
+                prompts_list_changed=tells["prompts"],
+            ) as changes:
+                if tells["tools"]:
+                    screen.heard_of("tools")  # what changed before the server listened was not told
+                async for event in changes:
+                    if (kind := _CHANGES.get(type(event))) is not None:
+                        screen.heard_of(kind)
         except (MCPError, RuntimeError, TimeoutError):
             return  # then the lists' time to live is what refreshes them
 

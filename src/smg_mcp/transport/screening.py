@@ -45,6 +45,8 @@ class Screen:
         self.output_schemas: dict[str, Mapping[str, Any]] = {}
         self.changed: set[str] = set()
         """Kinds of lists ("tools", "resources", "prompts") that the server said have changed."""
+        self.news: dict[str, int] = dict.fromkeys(_LISTS, 0)
+        """By kind, how often it has said so."""
 
     def asked(self, request_id: object, method: str) -> None:
         """A request goes out."""
@@ -79,7 +81,12 @@ class Screen:
             raise ProtocolBreach(f"the server sent more than {self._limits.notifications_per_s} notifications a second")
         kind, _, event = method.removeprefix("notifications/").partition("/")
         if event == "list_changed" and kind in _LISTS:
-            self.changed.add(kind)
+            self.heard_of(kind)
+
+    def heard_of(self, kind: str) -> None:
+        """The server says that a list of this kind has changed."""
+        self.changed.add(kind)
+        self.news[kind] += 1
 
     def _screen_tools(self, result: dict[str, Any]) -> None:
         tools = result.get("tools")

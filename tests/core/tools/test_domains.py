@@ -36,6 +36,31 @@ def test_a_domain_stands_for_itself_and_what_is_below_it(url: str, domain: str, 
     assert may_be_used(url, [], []) is True
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://a.example/x/../private/1",
+        "https://a.example/%70rivate",
+        "https://a.example//private",
+        "https://a.example/./private",
+        "https://a.example/x/%2e%2e/private",
+        "https://a.example/x\\..\\private",
+        "https://a\u3002example/private",
+        "https://\uff41.example/private",
+        "https://a%2eexample/private",
+    ],
+)
+def test_no_other_way_to_write_an_address_leads_around_a_block(url: str) -> None:
+    assert not may_be_used(url, [], ["a.example/private"])
+
+
+@pytest.mark.parametrize("below", ["../private", "%2e%2e/private", "x/../../private", "..%2fprivate", "..\\private"])
+def test_no_path_leads_out_of_what_is_allowed(below: str) -> None:
+    assert not may_be_used(f"https://a.example/blog/{below}", ["a.example/blog"], [])
+    assert may_be_used("https://a.example/blog/x/../1", ["a.example/blog"], [])
+    assert may_be_used("https://a.example/blog/", ["a.example/blog/"], [])
+
+
 @given(st.text(max_size=40), st.text(max_size=20))
 def test_no_address_and_no_domain_breaks_the_judgement(url: str, domain: str) -> None:
     assert may_be_used(url, [domain], []) in (True, False)

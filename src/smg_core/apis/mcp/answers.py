@@ -3,7 +3,7 @@
 Above: `routes`. Below: `tools.offered`, `wire`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -16,7 +16,7 @@ from smg_core.apis.mcp.wire import (
     RpcError,
     list_page,
 )
-from smg_core.errors import NotFound
+from smg_core.errors import NotFound, SmgError
 from smg_core.hooks import ToolCalled
 from smg_core.json_types import JsonObject
 from smg_core.serving.services import Services
@@ -83,18 +83,29 @@ class McpAnswers:
     def _about(self) -> JsonObject:
         notifies = self._services.live.config.mcp.serve == "sessions"
         return {
-            "capabilities": {"tools": {"listChanged": notifies}, "resources": {}, "prompts": {}},
+            "capabilities": {kind: {"listChanged": notifies} for kind in ("tools", "resources", "prompts")},
             "serverInfo": {"name": "smg-gateway", "version": self._version},
         }
 
     def _there(self) -> PublishedTools:
         if self._offered is None:
-            raise NotFound("This gateway has no servers of tools and no functions.")
+            raise NotFound("This gateway has no tools of its own.")
         return self._offered
 
     async def tools(self, asker: ToolAsker) -> tuple[list[PublishedTool], dict[str, str]]:
         """The tools that are offered, and the servers that cannot be asked."""
         return ([], {}) if self._offered is None else await self._offered.tools(asker)
+
+    async def state(self, kinds: Collection[str], asker: ToolAsker) -> dict[str, object]:
+        """By kind ("tools", "resources", "prompts"), what is another one once the list of this kind has changed."""
+        found: dict[str, object] = {}
+        if "tools" in kinds:
+            offered, _ = await self.tools(asker)
+            found["tools"] = [(each.name, each.tool) for each in offered]
+        for what in kinds:
+            if what != "tools" and self._offered is not None:
+                found[what] = await self._offered.news(what, asker)
+        return found
 
     async def _list(self, message: McpMessage, what: str, asker: ToolAsker) -> JsonObject:
         failed: Mapping[str, str] = {}
@@ -123,11 +134,11 @@ class McpAnswers:
         clock = self._services.clock
         began, outcome = clock.monotonic(), "cancelled"
         try:
-            found = await self._there().call(offered, arguments, progress)
+            found = await self._there().call(offered, arguments, asker, progress)
             outcome = "error" if found.is_error else "ok"
-            accounting = self._services.live.accounting
-            if accounting is not None and not found.is_error and (dollars := self._there().price(offered)):
-                accounting.paid(asker.caller, offered.tool.server, offered.tool.tool, dollars)
+        except SmgError as error:
+            outcome = type(error).__name__
+            raise
         finally:
             now = clock.monotonic()
             record = ToolCalled(

@@ -1,10 +1,11 @@
 """Tells clients of the MCP server what has changed: streams that stay open until the client leaves or the gateway ends (edge).
 
 The lists of tools are compared from time to time; the servers are asked only where they have said that theirs changed, or where
-these are old. Above: `routes`. Below: `answers`, `wire`.
+these are old. Of resources and prompts it is told that a server has said so. Above: `routes`. Below: `answers`, `wire`.
 """
 
 import asyncio
+from collections.abc import Collection
 
 from smg_core.apis.mcp.answers import McpAnswers
 from smg_core.apis.mcp.wire import notification
@@ -16,7 +17,10 @@ from smg_core.serving.services import Services
 from smg_core.tools.offered import ToolAsker
 from smg_core.wire.json_text import encode_object
 
-__all__ = ["ChangeStreams", "event_of"]
+__all__ = ["LISTS", "ChangeStreams", "event_of"]
+
+LISTS = ("tools", "resources", "prompts")
+"""The kinds of lists of whose changes clients are told."""
 
 
 def event_of(message: Json) -> bytes:
@@ -32,32 +36,36 @@ class ChangeStreams:
         self._open = 0
 
     async def follow(
-        self, exchange: Exchange, asker: ToolAsker, headers: list[Header], first: Json = None, meta: Json = None
+        self,
+        exchange: Exchange,
+        asker: ToolAsker,
+        headers: list[Header],
+        kinds: Collection[str] = LISTS,
+        first: Json = None,
+        meta: Json = None,
     ) -> None:
-        """Answer with a stream that begins with the message `first`; what it tells has `meta` with it. Raises Overloaded."""
+        """Answer with a stream that tells of changes of lists of these `kinds`; it begins with the message `first`, and what it
+        tells has `meta` with it. Raises Overloaded."""
         settings = self._services.live.config.mcp
         if self._open >= settings.serve_streams:
             raise Overloaded("As many clients as this gateway tells of changes are connected.", retry_after=10.0)
         self._open += 1
         exchange.watch()
         try:
-            before = await self._tools(asker)
+            before = await self._answers.state(kinds, asker)
             await exchange.begin(200, headers, event_of(first) if first is not None else b": open\n\n", last=False)
             params: JsonObject = {} if meta is None else {"_meta": meta}
             while not self._services.admission.draining:
                 await self._pause(settings.serve_watch_s)
-                now = await self._tools(asker)
-                changed = event_of(notification("notifications/tools/list_changed", params))
-                await exchange.write(changed if now != before else b": \n\n", last=False)
+                now = await self._answers.state(kinds, asker)
+                changed = [kind for kind in kinds if now.get(kind) != before.get(kind)]
+                notices = [event_of(notification(f"notifications/{kind}/list_changed", params)) for kind in changed]
+                await exchange.write(b"".join(notices) or b": \n\n", last=False)
                 before = now
             await exchange.write(b"", last=True)
         finally:
             exchange.unwatch()
             self._open -= 1
-
-    async def _tools(self, asker: ToolAsker) -> list[object]:
-        offered, _ = await self._answers.tools(asker)
-        return [(each.name, each.tool) for each in offered]
 
     async def _pause(self, seconds: float) -> None:
         over = asyncio.Event()

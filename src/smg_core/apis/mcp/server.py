@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from smg_core.apis.mcp.answers import McpAnswers
 from smg_core.apis.mcp.calls import RunningCalls
-from smg_core.apis.mcp.changes import ChangeStreams, event_of
+from smg_core.apis.mcp.changes import LISTS, ChangeStreams, event_of
 from smg_core.apis.mcp.wire import (
     MCP_PATH,
     METHOD_NOT_FOUND,
@@ -202,12 +202,13 @@ class McpEndpoint:
             await self._respond(exchange, 404, answer)
             return
         wanted = message.params.get("notifications")
-        tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
+        asked = wanted if isinstance(wanted, dict) else {}
+        kinds = [kind for kind in LISTS if asked.get(f"{kind}ListChanged") is True]
         meta: JsonObject = {_SUBSCRIPTION: message.id}
-        honoured: JsonObject = {"toolsListChanged": True} if tools else {}
+        honoured: JsonObject = {f"{kind}ListChanged": True for kind in kinds}
         first = notification("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         exchange.unwatch()
-        await self._changes.follow(exchange, asker, [*_STREAM, self._id(exchange)], first, meta)
+        await self._changes.follow(exchange, asker, [*_STREAM, self._id(exchange)], kinds, first, meta)
 
     async def _answer_in_events(self, exchange: Exchange, message: McpMessage, asker: ToolAsker, session: str) -> None:
         """Answer with events: how far the call is, then the answer. One that fails before it tells anything is answered without

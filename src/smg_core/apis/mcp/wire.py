@@ -143,6 +143,9 @@ def check_modern(message: McpMessage, headers: Mapping[str, str]) -> None:
     say something else than the body, and for a version that is not spoken here."""
     meta = message.params.get("_meta")
     version = headers.get("mcp-protocol-version", "")
+    if version != MODERN:
+        data: Json = {"supported": [MODERN, *reversed(HANDSHAKES)], "requested": version[:_SHOWN]}
+        raise RpcError(_UNSUPPORTED_VERSION, "Unsupported protocol version", data)
     if message.wants_answer:
         if not isinstance(meta, Mapping):
             raise RpcError(INVALID_PARAMS, "params._meta: an object is expected")
@@ -156,9 +159,6 @@ def check_modern(message: McpMessage, headers: Mapping[str, str]) -> None:
         named = message.params.get(_NAMES.get(message.method, ""))
         if named is not None and _plain(headers.get("mcp-name")) != named:
             raise RpcError(_HEADERS_DIFFER, "the header Mcp-Name is not what the request names")
-    if version != MODERN:
-        data: Json = {"supported": [MODERN, *reversed(HANDSHAKES)], "requested": version[:_SHOWN]}
-        raise RpcError(_UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
 
 def _plain(value: str | None) -> str | None:

@@ -28,6 +28,7 @@ _MAX_NAMES = 10  # models of a server that an error lists
 
 _FAILED = (EngineFailed, "The engine failed while it worked on the request.")
 _REJECTED = (EngineRejected, "The engine rejected the request.")
+_NOT_BY_MODEL = "The engine refuses to do this with the model."
 _BUSY = (WorkerBusy, "The engine has no room for the request.")
 # A proxy before the engine says that it has not reached it, or got nothing from it in the proxy's time. Another engine may do, as
 # where the gateway itself finds so.
@@ -69,8 +70,10 @@ def error_from_http_status(status: int, body: bytes, wait: float | None = None) 
     seconds, if the server said."""
     kind, sentence = _meaning(status)
     engine_words = one_line(_text_of(body))
+    of_model = kind is EngineRejected and _blames_model(body)
     return kind(
-        sentence,
+        _NOT_BY_MODEL if of_model else sentence,
+        param="model" if of_model else None,
         detail=f"HTTP status {status}{_with(engine_words)}",
         outside_text=engine_words,
         retry_after=wait if kind is WorkerBusy else None,
@@ -116,6 +119,15 @@ def _with(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` on one line, cut to what an operator can use."""
     return " ".join(text[:_MAX_TEXT].split())
+
+
+def _blames_model(body: bytes) -> bool:
+    """Whether an error's body names the model as what is wrong: the one field that is the same in every API."""
+    try:
+        found = msgspec.json.decode(body, type=dict[str, object]).get("error")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("param") == "model"
 
 
 def _text_of(body: bytes) -> str:

@@ -13,7 +13,7 @@ from smg_core.pipeline.tools.hosted import HostedResult, ServerTool
 from smg_core.request import Message, Text, ToolResult
 from smg_core.sources import CITE_HOW, between_marks, marked
 
-__all__ = ["CODE", "action_of", "built_in_fault", "built_in_functions", "cited_text"]
+__all__ = ["CODE", "IMAGE", "action_of", "built_in_fault", "built_in_functions", "cited_text"]
 
 _QUERY = 1000
 _ADDRESS = 2048

@@ -55,6 +55,15 @@ def test_a_body_that_says_nothing_readable_does_no_harm(body: bytes) -> None:
     assert len(str(error.detail)) < 2100
 
 
+def test_an_error_that_names_the_model_says_so_and_no_other_field_is_repeated() -> None:
+    def named(param: object, status: int = 400) -> str | None:
+        body = json.dumps({"error": {"message": "no", "param": param}}).encode()
+        return error_from_http_status(status, body).param
+
+    assert (named("model"), named("messages"), named(None), named("model", 500)) == ("model", None, None, None)
+    assert error_from_http_status(400, b'["model"]').param is None
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
