@@ -152,7 +152,8 @@ def measured(gateway: stand.Gateway, run: Run, asked: argparse.Namespace) -> flo
     streams = max(asked.streams, at_once)
     begun = gateway.cpu_seconds()
     asyncio.run(ask(gateway.port, run.model, streams, at_once, asked.pieces))
-    return (gateway.cpu_seconds() - begun) / streams * 1e3
+    spent: float = gateway.cpu_seconds() - begun
+    return spent / streams * 1e3
 
 
 def told(runs: list[Run], found: dict[tuple[str, Run], list[float]], asked: argparse.Namespace) -> str:

@@ -157,7 +157,9 @@ def given_workers(workers: object, config: Config) -> list[WorkerSpec]:
         raise ConfigError(
             f"workers: expected a list of URLs, not {type(workers).__name__}: workers=['grpc://host:port']"
         )
-    reaching, found, problems = Reaching(config), [], []
+    reaching, labels = Reaching(config), set[str]()
+    found: list[WorkerSpec] = []
+    problems: list[str] = []
     for at, each in enumerate(workers):
         if not isinstance(each, str | WorkerSpec):
             problems.append(
@@ -170,13 +172,14 @@ def given_workers(workers: object, config: Config) -> list[WorkerSpec]:
             reaching.check(spec)
         except (ValueError, LookupError) as error:
             problems.append(f"workers[{at}]: {error}")
-        if spec.label in {other.label for other in found}:
+        if spec.label in labels:
             problems.append(
                 f"workers[{at}]: there is a worker {spec.label} already; two of one address have names: "
                 "WorkerSpec(url, name=...)"
             )
         if spec.role is not None and spec.role not in get_args(WorkerRole):
             problems.append(f"workers[{at}]: role: {spec.role!r} is none of {', '.join(get_args(WorkerRole))}")
+        labels.add(spec.label)
         found.append(spec)
     if problems:
         raise ConfigError(*problems)
