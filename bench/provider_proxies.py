@@ -152,8 +152,8 @@ def measured(gateway: stand.Gateway, run: Run, asked: argparse.Namespace) -> flo
     streams = max(asked.streams, at_once)
     begun = gateway.cpu_seconds()
     asyncio.run(ask(gateway.port, run.model, streams, at_once, asked.pieces))
-    spent: float = gateway.cpu_seconds() - begun
-    return spent / streams * 1e3
+    spent = gateway.cpu_seconds() - begun
+    return float(spent / streams * 1e3)
 
 
 def told(runs: list[Run], found: dict[tuple[str, Run], list[float]], asked: argparse.Namespace) -> str:
