@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.parsers.ebnf import Ebnf
 
-from smg_parsers.constraints.lark import COMMON, LarkError, check_lark, ebnf
+from smg_parsers.constraints.lark import COMMON, MOST_TOKENS, LarkError, check_lark, ebnf
 from smg_parsers.constraints.patterns import JSON, PYTHON, RAW
 from smg_simulator.answers.expressions import Unfollowable, example_of_grammar
 
@@ -198,6 +198,7 @@ def test_a_common_terminal_is_larks(name: str, text: str, seed: int) -> None:
         ("start: " + "(" * 40 + '"a"' + ")" * 40, "nested more than"),
         ("start: " + '"a" ' * 20_000, "more than"),
         ("start: " + "a" * 20_000, "more than"),
+        ("start: " + "a|" * 4_000 + "a", f"more than {MOST_TOKENS} words"),
         ("".join(f'r{place}: "a"\n' for place in range(1000)), "definitions"),
         (r'start: "\u00g0"', "an escape"),
     ],

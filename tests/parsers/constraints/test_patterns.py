@@ -66,6 +66,15 @@ def test_a_spelling_matches_where_the_text_does(pattern: str, data: st.DataObjec
     assert (re.fullmatch(spelled(pattern, PYTHON), as_python(text)) is not None) == matches
 
 
+@pytest.mark.parametrize("pattern", [r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", ".", r"[\s\d]", r"[^\s\w]"])
+def test_a_class_has_the_characters_that_python_has_in_it(pattern: str) -> None:
+    expression, translated = re.compile(pattern, re.ASCII), re.compile(spelled(pattern, RAW))
+    characters = [chr(code) for code in range(0x100)]
+    assert [each for each in characters if translated.fullmatch(each)] == [
+        each for each in characters if expression.fullmatch(each)
+    ]
+
+
 @pytest.mark.parametrize(
     "pattern",
     [
