@@ -81,7 +81,6 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 class MediaSource(Struct, frozen=True):
     """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
     a document as it stands in the request; or the `fault` that its decoder found: an error's message, param and code.
-
     For a video, `start_s` and `end_s` cut out a part (seconds from its beginning); `fps` is how many frames a second are seen."""
 
     url: str | None = None
@@ -114,8 +113,7 @@ class Text(Struct, frozen=True):
 
 
 class Image(Struct, frozen=True):
-    """An image; `detail` is the resolution the client asks for. `of_document`: it is a picture in a document, all parts of which
-    stand for one part of the client's; it says how many of them it and a text behind it are."""
+    """An image; `detail` is the resolution the client asks for. `of_document`: parts that one in a document is, with its text."""
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"

@@ -246,6 +246,19 @@ async def test_a_store_that_is_not_there_is_an_error_by_its_name(house: House, s
         assert "tools[0]" in answer.text or path.startswith("/v1beta")
 
 
+async def test_stores_of_googles_kind_are_refused_and_their_clients_told_where_stores_are_made(house: House) -> None:
+    async with genai.Client(api_key="own", http_options=types.HttpOptions(base_url=house.url)).aio as google:
+        stores, named = google.file_search_stores, "fileSearchStores/x"
+        for ask in (
+            stores.create(config={"display_name": "x"}),
+            stores.get(name=named),
+            stores.list(),
+            stores.import_file(file_search_store_name=named, file_name="files/a"),
+        ):
+            with pytest.raises(errors.ClientError, match="Stores are made and filled at /v1/vector_stores"):
+                await ask
+
+
 async def test_a_store_that_is_not_there_ends_a_stream_before_it_begins(house: House) -> None:
     body = FORMS["/v1/responses"]("vs_nothing") | {"stream": True}
     answer = await house.http.post("/v1/responses", json=body, headers={"authorization": "Bearer own"})

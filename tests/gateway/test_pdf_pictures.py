@@ -152,6 +152,13 @@ async def test_pictures_fill_up_what_room_others_leave_and_never_fail_what_the_t
         assert (await ask(house, file)).headers[LOSSY] == "documents=without 3 of their pictures"
 
 
+async def test_where_a_model_takes_fewer_pictures_it_is_shown_half_of_them(house: House) -> None:
+    scans = pictured(*[("", [(56 + at, 56)]) for at in range(16)])  # the model takes ten at most
+    answer = await APIS["Chat Completions"].ask(house, PDF, scans)
+    assert (answer.status_code, answer.headers[LOSSY]) == (200, "documents=without 8 of their pictures")
+    assert len(grids(house)) == 8
+
+
 async def test_a_medium_behind_a_document_is_named_by_its_place_in_the_request(house: House) -> None:
     file = {"type": "file", "file": {"filename": "r.pdf", "file_data": base64.b64encode(REPORT).decode()}}
     turns = [{"role": "user", "content": [file, file, image_part(b"no picture")]}]

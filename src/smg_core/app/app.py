@@ -372,7 +372,7 @@ class App:
         has_socket = self._routes.find(WEBSOCKET, path, raw_path) is not None
         allowed = ", ".join(self._routes.allowed(path, raw_path)) or ("GET" if has_socket else "")
         if not allowed:
-            raise NotFound(f"There is no {path[:SHOWN]} here.")
+            raise NotFound(f"There is no {path[:SHOWN]} here.{self._envelopes.instead_of(path)}")
         if method == "OPTIONS" and self._origins:
             return Endpoint.for_all(partial(self._preflight, allowed))  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))

@@ -25,12 +25,14 @@ _NO_HEADERS: Mapping[str, str] = {}
 class EnvelopeRule:
     """The paths at and below `prefix`, of one part or two, have errors in `error`. With `methods`, Google's way to name what is
     done to a model behind the last colon of a path, only those paths below that end with one of them. `metadata` is the path at
-    which OAuth clients read who gives tokens for these paths, where there is one (RFC 9728)."""
+    which OAuth clients read who gives tokens for these paths, where there is one (RFC 9728). `instead` is what clients that
+    ask for such a path are told where there is none, beside that."""
 
     prefix: str
     error: ErrorEncoder
     methods: tuple[str, ...] = ()
     metadata: str = ""
+    instead: str = ""
 
 
 class Envelopes:
@@ -39,6 +41,7 @@ class Envelopes:
     def __init__(self, rules: Iterable[EnvelopeRule] = ()) -> None:
         found = tuple(rules)
         self._owners = {rule.prefix: rule.error for rule in found if not rule.methods}
+        self._instead = {rule.prefix: rule.instead for rule in found if rule.instead}
         self._metadata = {rule.prefix: rule.metadata for rule in found if rule.metadata}
         self._methods = tuple((rule.prefix, rule.methods, rule.error) for rule in found if rule.methods)
 
@@ -60,6 +63,10 @@ class Envelopes:
     def metadata_of(self, path: str) -> str:
         """The path at which clients read who gives tokens for `path`, "" for none."""
         return self._metadata.get("/".join(path.split("/", 2)[:2]), "")
+
+    def instead_of(self, path: str) -> str:
+        """What a client is told beside that there is no `path` here, "" for nothing."""
+        return self._instead.get("/".join(path.removeprefix("/upload").split("/", 3)[:3]), "")
 
     def takes_key_in_query(self, path: str) -> bool:
         """Whether clients of Google's API may send their key as `?key=` to this path: those of that API, and the models, which

@@ -361,10 +361,7 @@ class DocumentsConfig:
     max_pages: int = bound(600, "Most pages of one document.", at_least=1, at_most=1 << 20)
     max_characters: int = bound(2_000_000, "Most characters of text in one document.", at_least=1, at_most=1 << 31)
     max_pictures: int = bound(
-        16,
-        "Most pictures on the pages of all documents of one request that a model which takes pictures is shown; 0 shows none.",
-        at_least=0,
-        at_most=1024,
+        16, "Most pictures of documents that a request shows its model; 0: none.", at_least=0, at_most=1024
     )
     memory_bytes: int = bound(
         256 * MIB,
@@ -382,8 +379,7 @@ class DocumentsConfig:
     )
     kept_characters: int = bound(
         16 * MIB,
-        "What is kept of documents that were read, in characters of text and bytes of pictures, so that one that comes again is "
-        "not read again; 0 keeps nothing.",
+        "What is kept of documents that were read, in characters and bytes of pictures, against reading them again; 0: nothing.",
         at_least=0,
         at_most=1 << 40,
     )

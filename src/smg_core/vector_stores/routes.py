@@ -19,7 +19,7 @@ from smg_core.vector_stores.types import (
     StoreSearchBody,
 )
 from smg_core.vector_stores.work import VectorStoreWork
-from smg_core.wire.errors import openai_error
+from smg_core.wire.errors import gemini_error, openai_error
 from smg_core.wire.operation import Operation, OperationResponse
 
 __all__ = ["SPEC"]
@@ -27,6 +27,10 @@ __all__ = ["SPEC"]
 _ROOT, _ONE = "/v1/vector_stores", "/v1/vector_stores/{id}"
 _FILES, _FILE = f"{_ONE}/files", f"{_ONE}/files/{{file_id}}"
 _BATCHES, _BATCH = f"{_ONE}/file_batches", f"{_ONE}/file_batches/{{batch_id}}"
+
+
+_INSTEAD = " Stores are made and filled at /v1/vector_stores; fileSearchStoreNames takes their ids."
+"""For clients of Google's stores, which are searched here and not made."""
 
 
 def _of_stores(name: str, summary: str, body: object = None) -> Operation:
@@ -72,5 +76,11 @@ SPEC = ApiSpec(
     (ApiName("vector_stores", "embeddings"),),
     {"vector_stores": "Vector stores, their files, and searches of them; files are uploaded by `files`"},
     vector_store_routes,
-    (EnvelopeRule("/v1/vector_stores", openai_error),),
+    (
+        EnvelopeRule("/v1/vector_stores", openai_error),
+        *(
+            EnvelopeRule(f"/{version}/fileSearchStores", gemini_error, instead=_INSTEAD)
+            for version in ("v1", "v1beta", "v1alpha")
+        ),
+    ),
 )

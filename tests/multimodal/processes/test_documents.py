@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pdf_files import bomb, hoard, locked, pdf, scan
+from tests.pdf_files import bomb, hoard, locked, pdf, pictured, scan
 from tests.shared import PATIENCE
 
 from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, pdf_contents
@@ -62,6 +63,28 @@ def test_what_takes_too_much_memory_is_refused(apart: DecoderProcesses) -> None:
     with pytest.raises(MediaTooLarge, match="takes more memory"):
         apart.document(hoard(1, b"<"), DocumentLimits(max_memory=1024 * 1024))
     assert apart.document(pdf("the next"), LIMITS).text == "the next"
+
+
+def test_where_a_process_ends_over_a_picture_the_text_and_the_pictures_before_it_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = DecoderProcesses._asked
+
+    def ends(processes: DecoderProcesses, work: Any) -> Iterator[Any]:
+        answers = asked(processes, work)
+        yield next(answers)
+        yield next(answers)
+        answers.close()
+        raise MediaTooLarge("late")
+
+    data = pictured(("One.", [(40, 40), (41, 41)]), ("Two.", [(42, 42)]))
+    processes = DecoderProcesses(document_seconds=PATIENCE)
+    whole = processes.document(data, LIMITS, pictures=True)
+    assert (whole.text, [each.at for each in whole.pictures], whole.unseen) == ("One.\n\nTwo.", [4, 4, 10], 0)
+    monkeypatch.setattr(DecoderProcesses, "_asked", ends)
+    assert processes.document(data, LIMITS, pictures=True) == DocumentContents(whole.text, whole.pictures[:1], 2)
+    assert processes.processes == []
+    processes.close()
 
 
 @pytest.mark.anyio

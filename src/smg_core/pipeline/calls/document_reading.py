@@ -4,8 +4,7 @@ Each is read once for a request, however often the request is prepared. Above: p
 documents, the executor.
 """
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable
 
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.executor import FairExecutor
@@ -41,16 +40,15 @@ def reads_documents(service: DocumentService, executor: FairExecutor) -> BringDo
         known, tenant = trace.documents, request.caller.tenant
         if known is None:
             known = trace.documents = ReadDocuments()
-        pictured = pictured and not known.text_alone
+        pictured = pictured and known.most != 0
         unread = [item for item in items if known.get(item.source, pictured=pictured) is None]
         if unread:
             beside = len(media_of(request.messages)) - len(items) if pictured else None
             for item, document in zip(unread, await service.read(unread, tenant=tenant, beside=beside), strict=True):
                 known.add(item.source, document, pictured=pictured)
-        found = partial(known.get, pictured=pictured)
-        documents = [each for item in items if (each := found(item.source)) is not None]
-        _say(trace, documents)
-        size = sum(len(each.text) for each in documents)
+        found = known.shown((item.source for item in items), pictured=pictured)
+        _say(trace, found.values())
+        size = sum(len(each.text) for each in found.values())
         if size <= _PLACED_HERE:
             return with_documents(request, found)
         return await executor.run(lambda _: with_documents(request, found), size=size, caller=tenant)
@@ -58,7 +56,7 @@ def reads_documents(service: DocumentService, executor: FairExecutor) -> BringDo
     return read
 
 
-def _say(trace: Trace, documents: list[ReadDocument]) -> None:
+def _say(trace: Trace, documents: Iterable[ReadDocument]) -> None:
     """Have the answer say how many pictures of the documents the model was not shown."""
     unseen = sum(each.unseen for each in documents)
     losses = {name: what for name, what in trace.losses.items() if name != _LOST}

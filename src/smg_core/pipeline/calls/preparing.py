@@ -132,7 +132,7 @@ class Preparing:
             try:
                 return await self._prepared(request, trace, instead)
             except (InvalidRequest, UnsupportedParameter) as error:
-                if trace.documents is not None and trace.documents.leave_pictures_out():
+                if trace.documents is not None and trace.documents.show_fewer():
                     continue  # with pictures that nobody has sent as such, it must not fail where it would not without them
                 noted = self._noted(request, error)
                 if noted is None:

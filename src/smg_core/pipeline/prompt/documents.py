@@ -6,7 +6,7 @@ for a model that takes pictures. `DocumentService` is the interface to the
 code that fetches and reads them (`models.document_service`). Pure. Above: reading_documents. Below: the request's records, media.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -29,10 +29,10 @@ class ReadDocument:
     pictures: tuple[tuple[int, bytes], ...] = attrs.field(default=(), repr=False)
     unseen: int = 0
 
-    @property
-    def alone(self) -> "ReadDocument":
-        """Its text without its pictures."""
-        return ReadDocument(self.text, (), self.unseen + len(self.pictures))
+    def with_pictures(self, most: int) -> "ReadDocument":
+        """With the first `most` of its pictures."""
+        shown = self.pictures[:most]
+        return ReadDocument(self.text, shown, self.unseen + len(self.pictures) - len(shown))
 
 
 class DocumentService(Protocol):
@@ -49,13 +49,14 @@ class DocumentService(Protocol):
 
 class ReadDocuments:
     """The documents that were read for one request, found by the source itself, not by what is in it: that may be megabytes. A
-    request that is prepared again has the same sources. `text_alone`: their pictures are left out from now on."""
+    request that is prepared again has the same sources. `most`: how many of their pictures are shown, None for all."""
 
     def __init__(self) -> None:
         self._read: dict[
             tuple[int, bool], tuple[MediaSource, ReadDocument]
-        ] = {}  # a source is held, so that its id stays its own
-        self.text_alone = False
+        ] = {}  # sources are held: an id stays its own
+        self.most: int | None = None
+        self._shown = 0
 
     def add(self, source: MediaSource, document: ReadDocument, *, pictured: bool) -> None:
         """`source` was read, with its pictures where `pictured`."""
@@ -65,15 +66,30 @@ class ReadDocuments:
         """What is in it; None for a source that was not read so."""
         found = self._read.get((id(source), pictured))
         if found is None and not pictured and (found := self._read.get((id(source), True))) is not None:
-            return found[1].alone if found[1].text else None
+            return found[1].with_pictures(0) if found[1].text else None
         return None if found is None else found[1]
 
-    def leave_pictures_out(self) -> bool:
-        """Go on with the texts alone; False where that changes nothing, and where a document has no text."""
-        pictured = [document for (_, seen), (_, document) in self._read.items() if seen]
-        if self.text_alone or not any(each.pictures for each in pictured) or not all(each.text for each in pictured):
+    def shown(self, sources: Iterable[MediaSource], *, pictured: bool) -> dict[int, ReadDocument]:
+        """What is in each of `sources`, by its id, with as many of the pictures as are shown."""
+        found: dict[int, ReadDocument] = {}
+        left = self.most
+        self._shown = 0
+        for source in sources:
+            document = self.get(source, pictured=pictured)
+            if document is None:
+                continue
+            if left is not None:
+                document = document.with_pictures(left)
+                left -= len(document.pictures)
+            self._shown += len(document.pictures)
+            found[id(source)] = document
+        return found
+
+    def show_fewer(self) -> bool:
+        """Show half as many pictures from now on; False where none were shown, and where a document has nothing else."""
+        if self._shown < 2 and (not self._shown or not all(document.text for _, document in self._read.values())):
             return False
-        self.text_alone = True
+        self.most = self._shown // 2
         return True
 
 
@@ -88,14 +104,13 @@ def _is_read(source: MediaSource) -> bool:
     return source.media_type is None and (source.url or "")[:8].lower().startswith(("http://", "https://"))
 
 
-def with_documents(
-    request: GenerationRequest, found: Callable[[MediaSource], ReadDocument | None]
-) -> GenerationRequest:
-    """The request with what `found` gives of its documents in their places: a text, and pictures where they stand in it."""
+def with_documents(request: GenerationRequest, found: Mapping[int, ReadDocument]) -> GenerationRequest:
+    """The request with what was found in its documents, by the ids of their sources, in their places: a text, and pictures where
+    they stand in it."""
     return replace(request, messages=tuple([_in_message(message, found) for message in request.messages]))
 
 
-_Found = Callable[[MediaSource], ReadDocument | None]
+_Found = Mapping[int, ReadDocument]
 
 
 def _in_message(message: Message, found: _Found) -> Message:
@@ -114,7 +129,7 @@ def _in_parts(parts: tuple[Part, ...], found: _Found) -> tuple[Part, ...]:
 def _pieces(part: Part, found: _Found) -> Sequence[Part]:
     if isinstance(part, ToolResult):
         return (replace(part, content=_in_parts(part.content, found)),)
-    document = found(part.source) if isinstance(part, File) else None
+    document = found.get(id(part.source)) if isinstance(part, File) else None
     return (part,) if document is None or not isinstance(part, File) else _of_document(part, document)
 
 
