@@ -17,7 +17,7 @@ def test_a_port_that_is_taken_is_said_with_the_flag_that_names_another(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.CRITICAL):
         port = taken.getsockname()[1]
-        opened = open_listeners(config_of({"server": {"port": 0}, **{section: {"port": port}}}))
+        opened = open_listeners(config_of({"server": {"port": 0}, section: {"port": port}}))
 
     assert opened is None
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use; {flag} names another" in caplog.text
