@@ -156,7 +156,8 @@ def given_workers(workers: object, config: Config) -> list[WorkerSpec]:
         raise ConfigError(
             f"workers: expected a list of URLs, not {type(workers).__name__}: workers=['grpc://host:port']"
         )
-    reaching, found, problems = Reaching(config), [], []
+    found: list[WorkerSpec] = []
+    reaching, problems = Reaching(config), []
     for at, each in enumerate(workers):
         if not isinstance(each, str | WorkerSpec):
             problems.append(
