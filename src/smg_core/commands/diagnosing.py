@@ -190,8 +190,8 @@ async def _clocks(
     urls += [config.oidc.issuer] if config.oidc.issuer else []
     asked = [*dict.fromkeys(urls)]
     ahead = await asyncio.gather(*(_skew(url, timeout, clock) for url in asked))
-    told = {without_password(url): each for url, each in zip(asked, ahead, strict=True) if each is not None}
-    found = [of_clock(who, each) for who, each in {**stores, **told}.items()]
+    servers = {without_password(url): each for url, each in zip(asked, ahead, strict=True) if each is not None}
+    found = [of_clock(who, each) for who, each in {**stores, **servers}.items()]
     return found or [Diagnosis("clocks", "ok", "nobody in the settings says its own time")]
 
 

@@ -32,7 +32,7 @@ def doctor(config: Config, problems: Sequence[str], *, timeout: float, as_json: 
     from smg_core.commands.diagnosing import diagnoses
     from smg_core.commands.diagnosis import Diagnosis
 
-    async def told() -> list[Diagnosis]:
+    async def printed() -> list[Diagnosis]:
         found = []
         async for each in diagnoses(config, problems, timeout, SystemClock()):
             found.append(each)
@@ -43,7 +43,7 @@ def doctor(config: Config, problems: Sequence[str], *, timeout: float, as_json: 
                 sys.stdout.flush()  # what waits for its time-out is still to come
         return found
 
-    found = asyncio.run(told())
+    found = asyncio.run(printed())
     if as_json:
         print(json.dumps([attrs.asdict(each) for each in found]))
     return 1 if any(each.state == "FAIL" for each in found) else 0

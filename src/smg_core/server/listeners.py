@@ -46,18 +46,23 @@ class Listeners:
 
 def open_listeners(config: Config) -> Listeners | None:
     """Open the listeners that the settings name. None where one cannot be opened, which is logged."""
-    where = f"{config.server.host} port {config.server.port}"
+    where, flag = f"{config.server.host} port {config.server.port}", "--port"
+    opened: list[socket.socket] = []
     try:
         contexts_of(config)
-        listener = _listen(config)
+        opened.append(listener := _listen(config))
         where = config.admin.socket or f"{config.admin.host} port {config.admin.port}"
-        admin = admin_listener(config)
-        where = f"{config.metrics.host} port {config.metrics.port}"
+        flag = "--admin-socket" if config.admin.socket else "--admin-port"
+        if (admin := admin_listener(config)) is not None:
+            opened.append(admin)
+        where, flag = f"{config.metrics.host} port {config.metrics.port}", "--metrics-port"
         return Listeners(listener, admin, _metrics_listener(config))
     except ConfigError as error:
         log.critical("the gateway cannot start: %s", error)
     except OSError as error:
-        log.critical("cannot listen on %s: %s", where, error.strerror or error)
+        log.critical("cannot listen on %s: %s; %s names another", where, error.strerror or error, flag)
+    for each in opened:
+        each.close()
     return None
 
 
@@ -94,9 +99,13 @@ def _metrics_listener(config: Config) -> socket.socket | None:
 
 def _listener(host: str, port: int, backlog: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
-    listener.listen(backlog)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
     listener.setblocking(False)
     return listener
 

@@ -139,12 +139,14 @@ async def test_a_replay_says_what_was_different_until_then(tmp_path: Path) -> No
 
 
 async def test_top_does_not_wait_for_a_gateway_that_says_nothing() -> None:
-    asked = asyncio.Event()
-    deaf = await asyncio.start_server(lambda *_: asked.set(), "127.0.0.1", 0)
+    asked: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+    deaf = await asyncio.start_server(lambda _, writer: asked.set_result(writer), "127.0.0.1", 0)
     async with deaf:
         url = f"http://127.0.0.1:{deaf.sockets[0].getsockname()[1]}"
         async with command("top", "--admin", url, "--timeout", "3600") as process:
-            await asyncio.wait_for(asked.wait(), PATIENCE)
+            writer = await asyncio.wait_for(asked, PATIENCE)
             ended = await interrupted(process)
+        writer.close()
+        await writer.wait_closed()
 
     assert ended == (0, "", "")  # that is how one leaves it
