@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -61,6 +62,53 @@ def test_tenants_get_shares_within_a_tenth_of_their_weights_whatever_their_reque
     everything = sum(got.values())
     for name, weight in weights.items():
         assert got[name] / everything == pytest.approx(weight / sum(weights.values()), rel=0.1)
+
+
+SLOTS, READS, SAYS, FEW = 8, 1024, 256, 4
+"""Requests that run at once, the longest prompt and the longest answer, in tokens, of which one is said in each step; requests
+that a tenant has waiting at least."""
+
+
+def served_beside(seed: int, steps: int, many: int) -> tuple[float, float, float]:
+    """What two tenants got that always wait, one with `many` times the requests, and how far apart they ever were. What a request
+    costs is thought to be the mean when it goes, and put right at its end."""
+    rng, tested = Random(seed), queue(slots=SLOTS)
+    running: list[tuple[int, float, QueuedRequest]] = []
+    truth: dict[QueuedRequest, tuple[float, int]] = {}
+    got, waiting = dict.fromkeys("ab", 0.0), Counter[str]()
+    apart = 0.0
+    for step in range(steps):
+        going = tested.pump(float(step))
+        for name, wanted in (("a", FEW * many), ("b", FEW)):
+            while waiting[name] < wanted:
+                prompt, output = rng.randint(1, READS), rng.randint(1, SAYS)
+                ticket = QueuedRequest(name, STANDARD, prompt + 2.0 * (SAYS // 2))
+                truth[ticket] = prompt + 2.0 * output, output
+                assert tested.offer(ticket, float(step)) == []
+                waiting[name] += 1
+                going += [ticket] if ticket.state == "running" else []
+        for ticket in going:
+            cost, output = truth.pop(ticket)
+            waiting[ticket.tenant] -= 1
+            if step:  # from then on both have requests waiting
+                got[ticket.tenant] += cost
+            running.append((step + output, cost, ticket))
+            apart = max(apart, abs(got["a"] - got["b"]))
+        for over in [each for each in running if each[0] <= step]:
+            running.remove(over)
+            tested.leave(over[2], over[1], float(step))
+    return got["a"], got["b"], apart
+
+
+@given(st.integers(0, 2**32))
+def test_two_tenants_that_wait_are_never_apart_by_more_than_what_their_counters_allow(seed: int) -> None:
+    _, _, apart = served_beside(seed, steps=300, many=10)
+    assert apart <= 2 * max(READS, 2 * SLOTS * SAYS)
+
+
+def test_a_tenant_with_ten_times_the_requests_gets_no_more_than_the_other() -> None:
+    a, b, _ = served_beside(1, steps=6000, many=10)
+    assert a == pytest.approx(b, rel=0.05)
 
 
 @pytest.mark.full
