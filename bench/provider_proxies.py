@@ -159,7 +159,7 @@ def measured(gateway: stand.Gateway, run: Run, asked: argparse.Namespace) -> flo
 def told(runs: list[Run], found: dict[tuple[str, Run], list[float]], asked: argparse.Namespace) -> str:
     """The table."""
     lines = [
-        f"{time.strftime('%Y-%m-%d')}, {stand.machine()}; streams of {asked.pieces} pieces, {asked.rounds} rounds.",
+        f"{stand.machine()}; streams of {asked.pieces} pieces, {asked.rounds} rounds.",
         "",
         "| provider | load | this gateway, ms of CPU a stream | LiteLLM 1.106.0 | times |",
         "|---|---|---|---|---|",

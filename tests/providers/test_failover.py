@@ -36,3 +36,29 @@ async def test_another_account_is_asked_where_it_may_do(kind: str) -> None:
                 while not one.asked:  # the other one answers until the policy takes this one
                     answer = await http.post("/v1/chat/completions", json=body)
                 assert answer.status_code == (400 if case in FINAL else 200), (case, answer.text)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+async def test_an_account_at_its_bound_is_left_alone_as_long_as_it_says(kind: str) -> None:
+    form, body = FORMATS[kind], APIS["Chat Completions"].body("text")
+    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(rest_most_s=500.0))
+    config = attrs.evolve(config, model=attrs.evolve(config.model, served_names=("m",)))
+    headers = (("authorization", f"Bearer {KEY}"),)
+    async with providing(script(form, "text")) as one, providing(script(form, "text")) as other:
+        specs = [
+            WorkerSpec(each.url, name=f"account-{at}", dialect=kind, model=form.model, headers=headers)
+            for at, each in enumerate((one, other))
+        ]
+        async with Gateway(specs, config=config) as gateway, gateway.http_client(httpx, base_url="http://g") as http:
+            await gateway.ready()
+            said = form.errors["limited"]
+            waits = dict.fromkeys(said.headers, "500")
+            limited = attrs.evolve(said, body=said.body.replace(b'"7s"', b'"500s"'), headers=waits)
+            one.script = lambda heard: form.about(heard.path) if heard.method == "GET" else limited
+            one.heard.clear()
+            while not one.asked:
+                assert (await http.post("/v1/chat/completions", json=body)).status_code == 200
+            for at in range(6):
+                answer = await http.post("/v1/chat/completions", json={**body, "user": f"another-{at}"})
+                assert answer.status_code == 200, answer.text
+            assert len(one.asked) == 1

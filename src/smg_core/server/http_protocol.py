@@ -67,8 +67,8 @@ from smg_core.wire.errors import error_headers
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
-PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
-PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
+PROBE_PAUSE = 0.002  # seconds between the first two probes of a half-closed client; each pause is five times the last
+PROBES = 12  # the last after seven hours; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are reported
 PIECE = 4096  # bytes that are parsed in one go, of which some 150 requests are made at most
 PIECES_AT_ONCE = 4  # before other connections have their turn
@@ -294,7 +294,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif running.chunked_encoding:
             self.transport.write(b"0")  # the next write begins with a chunk's size, which may begin with zeros
-        self.loop.call_later(pause, self._probe, left - 1, pause * 4)
+        self.loop.call_later(pause, self._probe, left - 1, pause * 5)
 
     def on_message_begin(self) -> None:
         self.idle_since = None  # not by any other bytes, behind which nothing would end the connection
