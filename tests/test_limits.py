@@ -793,6 +793,7 @@ CONSTANTS: dict[str, str] = {
     "tools.hosted._DECODED_HERE": PACE,
     "tools.hops._MOST": "gateways that are each other's MCP servers; a loop of them ends there",
     "tools.offered._SHOWN": SHOWN,
+    "tools.own_tools._SESSIONS": "sessions of which the last container is known, of a hundred bytes each",
     "tools.own_tools._RESULTS": "results of one search of files, as the route of vector stores has them",
     "tools.own_tools._STORES": "vector stores that one search names; each is searched by itself",
     "apis.mcp.calls._ENDED": "ended sessions that a process remembers, of 32 bytes each",

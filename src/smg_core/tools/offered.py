@@ -32,12 +32,13 @@ _SHOWN = 160  # characters of a client's text that an answer repeats
 @attrs.frozen
 class ToolAsker:
     """Who asks, by which request: `headers` are its own, of which a server is sent those that its configuration forwards, and
-    `marks` are sent to every server."""
+    `marks` are sent to every server. `session` is what the client's session is known by, "" without one."""
 
     caller: Caller
     headers: Mapping[str, str]
     request_id: str
     marks: Mapping[str, str]
+    session: str = ""
 
 
 @attrs.frozen
@@ -84,7 +85,7 @@ class PublishedTools:
         """Run a call, and have it paid where it costs something; whatever it fails with is its outcome, so that a model sees it.
         Raises SmgError where a budget has no room for what it costs."""
         if (request := tool.request) is None:
-            return await self._own.call(tool.name, arguments, asker.caller, asker.request_id)
+            return await self._own.call(tool.name, arguments, asker.caller, asker.request_id, asker.session)
         server, own = tool.tool.server, tool.tool.tool
         dollars = self._tools.price(server, own)
         if self._paid is None or not dollars:

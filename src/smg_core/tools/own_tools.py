@@ -4,6 +4,7 @@ Decides their names, arguments and results; who may use them is decided by `buil
 Searches of the web and pages are tools of servers, and are offered as those. Above: `offered`. Below: `built_ins`.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = ["OwnTools"]
 _KINDS: Mapping[str, Any] = {CODE: "code", FILE_SEARCH: "file_search", IMAGE: "image"}
 """By the name of a tool, its kind, which is also the server that its calls are counted under."""
 _STORES, _RESULTS = 20, 50  # stores that one search may name, and results that it may ask for
+_SESSIONS = 4096  # of which the last container is known
 _STORES_OF: JsonObject = {
     "type": "array",
     "items": {"type": "string"},
@@ -37,7 +39,7 @@ _STORES_OF: JsonObject = {
 _RESULTS_OF: JsonObject = {"type": "integer", "minimum": 1, "maximum": _RESULTS}
 _CONTAINER_OF: JsonObject = {
     "type": "string",
-    "description": "The container of an earlier call, to go on in it. A new one is made where none is named.",
+    "description": "The container of an earlier call, to go on in it: name it, or a new one may be made.",
 }
 _HINTS: Mapping[str, ToolHints] = {
     CODE: ToolHints(read_only=False, destructive=False, idempotent=False, open_world=False),
@@ -51,17 +53,20 @@ class OwnTools:
 
     def __init__(self, built_ins: BuiltIns) -> None:
         self._built_ins = built_ins
+        self._of_sessions: OrderedDict[str, str] = OrderedDict()
 
     def offered(self, caller: Caller) -> Sequence[McpTool]:
         """Those that the caller may use."""
         kinds = self._built_ins.own_kinds(caller)
         return [_described(name) for name, kind in _KINDS.items() if kind in kinds]
 
-    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller, request_id: str) -> ToolOutcome:
-        """Run one call; whatever it fails with is its outcome."""
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], caller: Caller, request_id: str, session: str = ""
+    ) -> ToolOutcome:
+        """Run one call; whatever it fails with is its outcome. Code that names no container goes on in its session's last."""
         given: JsonObject = dict(arguments)
         try:
-            asked = _asked(name, given)
+            asked = msgspec.structs.replace(_asked(name, given), earlier=self._of_sessions.get(session, ""))
             fault = built_in_fault(asked, name, encode_object(given).decode(), 0, ())
             if fault is not None:
                 return error_outcome(fault[0])
@@ -69,7 +74,13 @@ class OwnTools:
             answer = await self._built_ins.call(call, asked, given, caller, _no_server, request_id, _unheard)
         except SmgError as error:
             return error_outcome(error.message)
-        return _outcome(name, answer)
+        outcome = _outcome(name, answer)
+        if name == CODE and session and isinstance(outcome.structured, Mapping):
+            self._of_sessions[session] = str(outcome.structured.get("container"))
+            self._of_sessions.move_to_end(session)
+            if len(self._of_sessions) > _SESSIONS:
+                self._of_sessions.popitem(last=False)
+        return outcome
 
 
 def _described(name: str) -> McpTool:

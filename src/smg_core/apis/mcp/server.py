@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from hashlib import blake2b
 
+import attrs
+
 from smg_core.apis.mcp.answers import McpAnswers
 from smg_core.apis.mcp.calls import RunningCalls
 from smg_core.apis.mcp.changes import LISTS, ChangeStreams, event_of
@@ -160,6 +162,7 @@ class McpEndpoint:
         version, most = exchange.headers.get("mcp-protocol-version"), self._services.live.config.mcp.serve_batch
         try:
             session = await self._session(exchange)
+            asker = attrs.evolve(asker, session=session) if session else asker
             found, batch = await made_of(
                 self._services, exchange.caller, len(body), lambda: messages_of(body, version, most)
             )
