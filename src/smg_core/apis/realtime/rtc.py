@@ -104,8 +104,9 @@ class PortsInUse:
 
 @attrs.frozen
 class CallEnds:
-    """What a call does with what comes of its caller, and where it has what it plays. `from_client` is called with each message of
-    the channel, `heard` with sound, `opened` once there is a channel, `lost` when the call is over; `play` gives the next 20 ms."""
+    """What a call does with what comes of its caller, and where it has what it plays. `from_client` is called with each message
+    of the channel, `heard` with sound, `opened` once there is a channel, `lost` when the call is over; `play` gives the next
+    20 ms."""
 
     from_client: Callable[[str | bytes], None]
     heard: Callable[[bytes], None]
