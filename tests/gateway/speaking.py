@@ -3,7 +3,7 @@
 import asyncio
 import json
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,10 +21,11 @@ def sound_of(text: str) -> bytes:
 
 @attrs.define
 class SpeakingServer:
-    """`asked` are the bodies that came; `breaks_at` the number of the request that fails in its midst; while `held` is not set,
-    sound stops behind its first piece."""
+    """`voice` makes the sound of a text; `asked` are the bodies that came; `breaks_at` the number of the request that fails in
+    its midst; while `held` is not set, sound stops behind its first piece."""
 
     url: str = ""
+    voice: Callable[[str], bytes] = sound_of
     asked: list[dict[str, Any]] = attrs.field(factory=list)
     breaks_at: int = -1
     refuses: bool = False
@@ -52,7 +53,7 @@ class SpeakingServer:
             body, more = body + message["body"], message["more_body"]
         asked = json.loads(body)
         self.asked.append(asked)
-        sound = sound_of(asked["input"])
+        sound = self.voice(asked["input"])
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"audio/pcm")]})
         for at in range(0, len(sound), 5001):
             if at and len(self.asked) - 1 == self.breaks_at:

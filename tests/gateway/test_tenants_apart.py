@@ -368,7 +368,8 @@ WITHOUT_IDS = {
         for place in (f"{within}publishers/{{publisher}}/", within)
         for one in ("", "/{model:path}")
     ),
-    # a session keeps nothing when it is over; whose a secret is, test_realtime_secrets.py tries
+    # a session keeps nothing when it is over; whose a secret is, test_realtime_secrets.py tries, and whose a call is,
+    # test_realtime_calls.py
     *(f"{WEBSOCKET} /v1/realtime", f"{WEBSOCKET} /v1/realtime/translations", "POST /v1/realtime/client_secrets"),
     *(
         f"POST /v1/realtime/{kind}"

@@ -49,6 +49,7 @@ log = logging.getLogger("smg.server")
 
 
 EXPOSED = (
+    "location",
     "openai-processing-ms",
     "openai-version",
     "retry-after",
@@ -59,7 +60,7 @@ EXPOSED = (
     "x-smg-lossy",
     "x-smg-migrated",
 )
-"""The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
+"""The response headers that SDKs and pages read, beside the request's id. A browser hides headers that are not named here."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """The errors of a start with wrong settings, or in an environment where it cannot start."""
 _STARTED_HERE: set[asyncio.Task[None]] = set()

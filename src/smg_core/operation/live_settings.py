@@ -35,7 +35,7 @@ LIVE: Mapping[str, str] = {
             *("migrations", "migrate_constrained", "migrate_sampled", "most_in_flight", "most_waiting_tokens"),
         )
     },
-    **{f"realtime.{name}": SESSIONS for name in ("session_s", "speech_model", "secret_s", "turn_detector")},
+    **{f"realtime.{name}": SESSIONS for name in ("session_s", "speech_model", "turn_detector", "udp_ports")},
     **{f"breaker.{name}": NOW for name in ("failures", "open_s")},
     **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
     **{f"routing.{name}": POLICIES for name in ("policy", "policies", "index_bytes")},

@@ -319,6 +319,7 @@ ROWS = {
 """Rows of settings that are lists of a form of their own."""
 WHOLE = {
     "metrics.path": ["/metrics", "/", "/a/b"],
+    "realtime.udp_ports": ["", "50000-50999", "203.0.113.7:40000-40000"],
     "routing.shadows": [(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")],
 }
 """Values of settings that must be right as a whole."""

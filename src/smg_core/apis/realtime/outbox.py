@@ -2,22 +2,29 @@
 
 Lines are put in by plain calls, so that a response that is given up loses none of its lines, and leave in a task that exists only
 while some wait. Over `most` bytes whoever puts more in waits, which pauses an engine, or the reading of events. A client that
-reads nothing is the server's to close. Above: the connection. Below: the WebSocket.
+reads nothing is the server's to close. Above: the connections. Below: whatever takes lines.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
-from smg_core.http.websocket import WebSocket
+__all__ = ["Outbox", "TakesLines"]
 
-__all__ = ["Outbox"]
+
+class TakesLines(Protocol):
+    """What lines leave to."""
+
+    async def send(self, text: str) -> object:
+        """Send a line; return once another may follow."""
+        ...
 
 
 class Outbox:
     """The lines for one client. `before` is awaited before a line leaves: what it tells may have to be kept first."""
 
-    def __init__(self, socket: WebSocket, most: int) -> None:
+    def __init__(self, socket: TakesLines, most: int) -> None:
         self._socket = socket
         self.before: Callable[[], Awaitable[None]] | None = None
         self._most = most
@@ -47,9 +54,18 @@ class Outbox:
     async def send(self, text: str) -> int:
         """Send a line, and return its bytes once all that waits has left."""
         size = self.put([text.encode()])
+        await self.sent()
+        return size
+
+    @property
+    def full(self) -> bool:
+        """Whether more than `most` bytes wait."""
+        return self._waiting > self._most
+
+    async def sent(self) -> None:
+        """Return once all that waits has left."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
-        return size
 
     async def _write(self) -> None:
         """Write what waits. When this ends there is no writer any more: a line that comes later begins another."""

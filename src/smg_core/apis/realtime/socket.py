@@ -4,7 +4,7 @@ Above: the routes. Below: the talk of a session, a session that is passed throug
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from importlib.util import find_spec
 
 from smg_core.apis.realtime.keeping import KeptConversation, begin_kept, open_kept
@@ -27,18 +27,20 @@ from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
-from smg_core.errors import InvalidRequest, MethodNotAllowed, NotFound, NotImplementedHere
+from smg_core.errors import InvalidRequest, MethodNotAllowed, NotImplementedHere
 from smg_core.http.exchange import Exchange
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
+from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession
 
-__all__ = ["RealtimeSocket"]
+__all__ = ["SUBPROTOCOL", "RealtimeSocket", "check_beta"]
 
 SUBPROTOCOL = "realtime"
+"""What browsers offer beside their secret, and is answered."""
 
 
 class RealtimeSocket:
@@ -56,32 +58,26 @@ class RealtimeSocket:
     async def __call__(self, exchange: Exchange) -> None:
         if not isinstance(exchange, WebSocket):
             raise MethodNotAllowed("There are only WebSockets here.")
+        await self.open(exchange)
+
+    async def open(self, exchange: WebSocket, given: JsonObject | None = None) -> None:
+        """Open a session and have it until it is over; it begins with the settings that were `given`. Raises SmgError before the
+        connection is accepted."""
         services = self._services
-        name, value = BETA_HEADER
-        if value in exchange.headers.get(name, ""):
-            raise beta_refused()
-        if exchange.query.get("call_id"):
-            raise NotFound("This server has no such call.", param="call_id", code="call_id_not_found")
+        check_beta(exchange)
         secret = self._secret(exchange)
-        kind = self._kind(exchange, secret)
-        model = self._model(exchange, secret) if kind == "realtime" else ""
+        kind = self._kind(exchange, secret, given)
+        model = self._model(exchange, secret, given) if kind == "realtime" else ""
         settings = services.live.config.realtime
         id = exchange.take_id(services.ids, "sess_")
         peer = None if not model else await self._peer_of(model, exchange.caller, id)
         exchange.always.append(services.request_ids.header(exchange.name))
+        begins_with = [each for each in (None if secret is None else secret.session, given) if each is not None]
         if peer is not None:
-            if _store_asked(exchange) or exchange.query.get("conversation"):
-                await peer.socket.close()
-                raise InvalidRequest(
-                    "The conversation of this model is its own server's, which keeps none here.",
-                    param="store",
-                    code="unsupported_parameter",
-                )
-            begins_with = None if secret is None else secret.session
-            await relay(services, exchange, self._handlers.relayed, peer, model, id, begins_with, SUBPROTOCOL)
+            await self._relayed(exchange, peer, model, id, begins_with)
             return
         kept = await self._kept(exchange, kind, settings)
-        session = self._session(id, kind, model, exchange.caller, settings, secret, kept)
+        session = self._session(id, kind, model, exchange.caller, settings, begins_with, kept)
         await exchange.accept(SUBPROTOCOL)
         outbox = Outbox(exchange, settings.waiting_bytes)
         sockets = SocketSession[ClientEvent](
@@ -97,6 +93,20 @@ class RealtimeSocket:
         finally:
             if kept is not None:
                 await kept.keep(session.conversation, last=True)
+
+    async def _relayed(
+        self, exchange: WebSocket, peer: PeerSession, model: str, id: str, begins_with: list[JsonObject]
+    ) -> None:
+        """Pass the session of another server through."""
+        if _store_asked(exchange) or exchange.query.get("conversation"):
+            await peer.socket.close()
+            raise InvalidRequest(
+                "The conversation of this model is its own server's, which keeps none here.",
+                param="store",
+                code="unsupported_parameter",
+            )
+        settings = reduce(changed, begins_with) if begins_with else None
+        await relay(self._services, exchange, self._handlers.relayed, peer, model, id, settings, SUBPROTOCOL)
 
     async def _kept(self, exchange: WebSocket, kind: str, settings: RealtimeConfig) -> KeptConversation | None:
         """The conversation in the store that the session has; None where it is not to be kept. Raises InvalidRequest and
@@ -137,9 +147,11 @@ class RealtimeSocket:
         exchange.caller, exchange.identify = secret.caller, None
         return secret
 
-    def _kind(self, exchange: WebSocket, secret: ClientSecret | None) -> str:
+    def _kind(self, exchange: WebSocket, secret: ClientSecret | None, given: JsonObject | None) -> str:
         """Whether the session answers, or only transcribes ("transcription"). Raises InvalidRequest."""
-        intent = next(iter(exchange.query.get("intent", ())), "realtime" if secret is None else secret.kind)
+        usual = "realtime" if secret is None else secret.kind
+        usual = str((given or {}).get("type") or usual)
+        intent = next(iter(exchange.query.get("intent", ())), usual)
         if intent not in ("realtime", "transcription"):
             raise InvalidRequest(
                 "Invalid value for 'intent'. Supported values are: 'realtime', 'transcription'.",
@@ -150,10 +162,12 @@ class RealtimeSocket:
             raise InvalidRequest(f"The client secret is for sessions of type '{secret.kind}'.", param="intent")
         return intent
 
-    def _model(self, exchange: WebSocket, secret: ClientSecret | None) -> str:
-        """The model that the handshake or its secret names. Raises InvalidRequest where none is named, or another than the
-        secret is for, and ModelNotFound."""
+    def _model(self, exchange: WebSocket, secret: ClientSecret | None, given: JsonObject | None) -> str:
+        """The model that the handshake, the settings or the secret name. Raises InvalidRequest where none is named, or another
+        than the secret is for, and ModelNotFound."""
         asked = next(iter(exchange.query.get("model", ())), "")
+        wanted = (given or {}).get("model")
+        asked = asked or (wanted if isinstance(wanted, str) else "")
         named = asked or (secret.model if secret is not None else "")
         if not named:
             raise InvalidRequest(
@@ -173,7 +187,7 @@ class RealtimeSocket:
         model: str,
         caller: Caller,
         settings: RealtimeConfig,
-        secret: ClientSecret | None,
+        patches: list[JsonObject],
         kept: KeptConversation | None,
     ) -> SpokenSession:
         services, own = self._services, id.removeprefix("sess_")
@@ -192,8 +206,8 @@ class RealtimeSocket:
         expires_at = int(services.clock.time() + settings.session_s)
         answers = kind == "realtime"
         begins_with = defaults(id, model, expires_at, abilities) if answers else transcription_defaults(id, expires_at)
-        if secret is not None:
-            begins_with = changed(begins_with, checked_patch(secret.session, begins_with, abilities))
+        for patch in patches:
+            begins_with = changed(begins_with, checked_patch(patch, begins_with, abilities))
         made = SpokenSession(
             begins_with,
             f"conv_{own}" if kept is None else kept.id,
@@ -204,6 +218,13 @@ class RealtimeSocket:
         for item in () if kept is None else kept.items:
             made.conversation.insert(item)
         return made
+
+
+def check_beta(exchange: Exchange) -> None:
+    """Raise the vendor's own error for a client of the beta."""
+    name, value = BETA_HEADER
+    if value in exchange.headers.get(name, ""):
+        raise beta_refused()
 
 
 def detector_of(settings: RealtimeConfig) -> Callable[[float, int], Detector]:

@@ -71,6 +71,9 @@ ANYWHERE = frozenset(
         "mcp_list_tools.completed",
         "mcp_list_tools.failed",
         "mcp_list_tools.in_progress",
+        "output_audio_buffer.cleared",
+        "output_audio_buffer.started",
+        "output_audio_buffer.stopped",
         "session.updated",
     }
 )
