@@ -36,6 +36,7 @@ from smg_core.request import (
     ToolResult,
     has_trait,
 )
+from smg_core.sealing.carried import carried_in
 from smg_core.sealing.reasoning import sealed_bytes
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt, Tokenizer
 from smg_core.tokenizer.fill_in_middle import between
@@ -114,8 +115,6 @@ def _maker_of(request: GenerationRequest) -> tuple[str, str, str] | None:
     for message in reversed(request.messages):
         for part in message.parts:
             if isinstance(part, Reasoning) and part.carried is not None:
-                from smg_core.engines.vendors.carried import carried_in  # loaded where there are such providers
-
                 original = carried_in(part)
                 return None if original is None else original.maker
     return None

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.request import (
     Audio,
     ChoiceFormat,
@@ -32,6 +31,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.sealing.carried import Carried, carrying
 
 __all__ = ["PLAIN", "originals", "sample"]
 

@@ -12,7 +12,6 @@ from tests.providers.answers import SIGNATURE, claude_stream, gemini_stream, res
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.gemini.format import GeminiFormat
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.wire_format import ProviderCall
@@ -46,6 +45,7 @@ from smg_core.request import (
     ToolKey,
     ToolResult,
 )
+from smg_core.sealing.carried import Carried, carrying
 
 MODELS = {"anthropic": "claude-opus-4-6", "gemini": "gemini-3-pro", "openai-responses": "gpt-6-astra"}
 FORMATS: dict[str, Callable[[], Any]] = {

@@ -20,7 +20,6 @@ from smg_core.engines.vendors.anthropic.wire import (
     ClaudeEventWire,
     ClaudeUsageWire,
 )
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
 from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
@@ -29,6 +28,7 @@ from smg_core.engines.vendors.refusals import ProviderRefusal, RefusalClass, err
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, FinishReason, Started, Usage, Verbatim
+from smg_core.sealing.carried import Carried, carrying
 from smg_core.tokens import reported_count
 
 __all__ = ["MessagesDecoder", "error_in"]

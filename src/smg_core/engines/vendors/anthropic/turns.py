@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import msgspec
 
-from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
 from smg_core.engines.vendors.provider_json import ProviderJson
@@ -32,6 +31,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.sealing.carried import carried_in
 
 __all__ = ["PROVIDER", "TurnWriter", "WrittenTurns", "cache_mark"]
 

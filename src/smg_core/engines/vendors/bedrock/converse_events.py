@@ -21,12 +21,12 @@ from smg_core.engines.vendors.bedrock.converse_wire import (
     ConverseUsageWire,
 )
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.endings import reason_of
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.wire_names import SentNames
 from smg_core.errors import EngineGarbled
 from smg_core.events import Event, Finished, FinishReason, Started, Usage
+from smg_core.sealing.carried import Carried, carrying
 from smg_core.tokens import reported_count
 
 __all__ = ["ConverseDecoder"]

@@ -11,7 +11,6 @@ import attrs
 import msgspec
 
 from smg_core.engines.vendors.bedrock.families import ModelFamily
-from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
 from smg_core.engines.vendors.provider_json import ProviderJson
@@ -33,6 +32,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.sealing.carried import carried_in
 
 __all__ = ["PROVIDER", "ConverseTurns", "ConverseWriter", "cache_point"]
 

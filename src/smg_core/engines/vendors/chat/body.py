@@ -14,7 +14,6 @@ import msgspec
 
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.fields import ServerWords
-from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.chat.details import DETAILS, details_of
 from smg_core.engines.vendors.chat.meaning import meant
 from smg_core.engines.vendors.chat.profiles import ChatProfile
@@ -44,6 +43,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.sealing.carried import carried_in
 
 __all__ = ["WrittenChat", "write_chat"]
 

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.engines.openai.asking import AnswerDecoder
-from smg_core.engines.vendors.carried import Carried, carried_in, carrying
 from smg_core.errors import SmgError
 from smg_core.events import Event, Finished, ReasoningDelta, ReasoningEnd
 from smg_core.request import Message, Reasoning
+from smg_core.sealing.carried import Carried, carried_in, carrying
 from smg_core.sse import DataReader
 
 __all__ = ["DETAILS", "DetailedReasoning", "details_of"]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 import attrs
 import msgspec
 
-from smg_core.engines.vendors.carried import Carried, carried_in
 from smg_core.engines.vendors.gemini.facts import GeminiFacts
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
@@ -32,6 +31,7 @@ from smg_core.request import (
     ToolResult,
     Video,
 )
+from smg_core.sealing.carried import Carried, carried_in
 
 __all__ = ["PROVIDER", "ContentWriter", "WrittenContents"]
 

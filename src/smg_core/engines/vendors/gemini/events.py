@@ -11,7 +11,6 @@ import msgspec
 
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, without_texts
 from smg_core.engines.vendors.endings import GAVE_UP, gave_up, reason_of
 from smg_core.engines.vendors.gemini.contents import PROVIDER
@@ -38,6 +37,7 @@ from smg_core.events import (
     Usage,
     Verbatim,
 )
+from smg_core.sealing.carried import Carried, carrying
 from smg_core.tokens import reported_count
 
 __all__ = ["GeminiDecoder", "gemini_error_in"]

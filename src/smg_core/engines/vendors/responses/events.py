@@ -12,7 +12,6 @@ import msgspec
 
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.answer_reader import ProviderAnswerReader
-from smg_core.engines.vendors.carried import Carried, carrying
 from smg_core.engines.vendors.client_bytes import with_strings, with_strings_in, without_texts
 from smg_core.engines.vendors.open_block import OpenBlock
 from smg_core.engines.vendors.provider_json import ProviderJson
@@ -39,6 +38,7 @@ from smg_core.events import (
     Usage,
     Verbatim,
 )
+from smg_core.sealing.carried import Carried, carrying
 from smg_core.tokens import reported_count
 
 __all__ = ["ResponsesDecoder", "responses_error_in"]

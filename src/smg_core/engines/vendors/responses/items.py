@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 import attrs
 import msgspec
 
-from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.losses import Losses, not_for
 from smg_core.engines.vendors.media import Inline, provider_media
 from smg_core.engines.vendors.provider_json import ProviderJson
 from smg_core.engines.vendors.wire_names import SentNames, wire_id
 from smg_core.engines.vendors.written_fields import WrittenFields
 from smg_core.request import File, Image, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from smg_core.sealing.carried import carried_in
 
 __all__ = ["PROVIDER", "ItemWriter"]
 

@@ -14,7 +14,6 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.bedrock.converse import ConverseFormat
 from smg_core.engines.vendors.bedrock.converse_body import write_converse
 from smg_core.engines.vendors.bedrock.converse_events import ConverseDecoder
-from smg_core.engines.vendors.carried import carried_in
 from smg_core.engines.vendors.failures import ProviderFailed
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.wire_names import SentNames
@@ -50,6 +49,7 @@ from smg_core.request import (
     ToolKey,
     ToolResult,
 )
+from smg_core.sealing.carried import carried_in
 
 CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 NEW = "us.anthropic.claude-opus-5-5-20260601-v1:0"
