@@ -239,6 +239,13 @@ def changed(template: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.parametrize(("left", "has"), [("thinking", (True, False)), ("tool_calls", (False, True))])
+def test_reasoning_alone_makes_a_family_and_so_do_calls_alone(left: str, has: tuple[bool, bool]) -> None:
+    fields = {name: field for name, field in JSON["fields"].items() if name in (left, "content")}
+    family = described_family({**JSON, "fields": fields})
+    assert (bool(family.thinking.opens), bool(family.tables.calls)) == has
+
+
 NO_END = changed(PAIRS, "fields.tool_calls.close", None)
 
 

@@ -61,6 +61,19 @@ def test_other_spellings_mean_what_python_says(text: str) -> None:
     assert json.loads(written) == json.loads(json.dumps(value))
 
 
+@pytest.mark.parametrize("pieces", [["'ab\\"], ["'ab", "\\"], ["'", "ab\\", ""]])
+def test_a_backslash_that_the_output_ends_with_is_kept(pieces: list[str]) -> None:
+    reader, held, out = LiteralReader(PYTHON), "", ""
+    for place, piece in enumerate(pieces, 1):
+        held, reached = held + piece, 0
+        while reached >= 0 and not (place == len(pieces) and reached == len(held)):
+            at = reached
+            reached = reader.step(held, at, place == len(pieces))
+        held = held[~reached if reached < 0 else reached :]
+        out += reader.tail()
+    assert out == '"ab\\\\'
+
+
 STRINGS = (
     r"r'\d+\.\d'",
     r"""R"\"x\"" """.strip(),
