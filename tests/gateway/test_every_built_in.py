@@ -154,21 +154,24 @@ async def test_interactions(house: House, kind: str) -> None:
     await refused(house, "/v1beta/interactions", {**body, "generation_config": {"tool_choice": "any"}})
 
 
-async def test_searches_of_files_that_the_caller_may_not_use_in_every_api_that_has_them(narrow: House) -> None:
+async def test_a_search_of_files_that_the_caller_may_not_use_is_refused_by_the_store_it_names(narrow: House) -> None:
+    """As where there is none: its client expects an answer out of the files, and one without them would look like it."""
     made = await narrow.http.post("/v1/vector_stores", json={"name": "mine"}, headers=CALLER)
     stores = [made.json()["id"]]
     said = [{"role": "user", "content": "Hello"}]
     searches: Any = {"type": "file_search", "vector_store_ids": stores}
-    for path, body, kind in (
-        ("/v1/responses", {"model": "sim", "input": "Hello", "tools": [searches]}, "file_search"),
-        ("/v1/chat/completions", {"model": "sim", "messages": said, "tools": [searches]}, "file_search"),
-        (
-            "/v1beta/models/sim:generateContent",
-            {
-                "contents": [{"role": "user", "parts": [{"text": "Hello"}]}],
-                "tools": [{"fileSearch": {"fileSearchStoreNames": stores}}],
-            },
-            "fileSearch",
-        ),
+    contents = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+    gemini = {**contents, "tools": [{"fileSearch": {"fileSearchStoreNames": stores}}]}
+    chat = {"model": "sim", "messages": said, "tools": [searches]}
+    responses = {"model": "sim", "input": "Hello", "tools": [searches]}
+    for path, body in (
+        ("/v1/responses", responses),
+        ("/v1/responses", {**responses, "stream": True}),
+        ("/v1/chat/completions", chat),
+        ("/v1/chat/completions", {**chat, "stream": True}),
+        ("/v1beta/models/sim:generateContent", gemini),
+        ("/v1beta/models/sim:streamGenerateContent?alt=sse", gemini),
     ):
-        await taken(narrow, path, body, kind)
+        answer, offered = await asked(narrow, path, body)
+        assert (answer.status_code, offered) == (404, ""), answer.text
+        assert f"there is no vector store '{stores[0]}' here" in answer.json()["error"]["message"]
