@@ -144,11 +144,13 @@ class RtcPeer:
                 self._confine(gatherer)
             await connection.setLocalDescription(await connection.createAnswer())
         except _WRONG_OFFER as error:
+            words = str(error)[:200]
             raise InvalidRequest(
                 "Invalid 'sdp': no call can be made of it, which has sound as Opus and a data channel.",
                 param="sdp",
                 code="invalid_offer",
-                detail=f"{type(error).__name__}: {error}"[:200],
+                detail=f"{type(error).__name__}: {words}",
+                outside_text=words,
             ) from None
         return reachable_at(connection.localDescription.sdp, self._ports.reached)
 
