@@ -194,6 +194,7 @@ OURS: dict[str, tuple[str, ...]] = {
             "engines/realtime/connection.py: error",
             "engines/realtime/connection.py: type(error).__name__",
             "response_cache/answer_store.py: type(error).__name__",
+            "apis/realtime/rtc.py: type(error).__name__",
         ),
     ),
     "a number": (
