@@ -68,6 +68,7 @@ def test_each_test_is_in_one_tier_and_all_that_need_no_program_in_test_all(house
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("marks", ["pytest.mark.rules", "[\n    pytest.mark.slow,\n    pytest.mark.rules,\n]"])
 def test_a_module_of_which_a_tier_has_nothing_is_not_imported(house: pytest.Pytester, marks: str) -> None:
     house.makepyfile(

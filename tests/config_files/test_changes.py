@@ -82,6 +82,7 @@ def test_what_is_put_into_toml_is_there_and_no_other_line_is_touched(
     assert with_changes(after, "toml", [Put(("Model",), "x"), Put(("Model",), value)]) == after
 
 
+@pytest.mark.full
 @given(SETTINGS, COMMENTS, TREES)
 def test_what_is_put_into_json_with_comments_is_there_and_no_other_line_is_touched(
     said: dict[str, Any], comments: list[str], value: Any

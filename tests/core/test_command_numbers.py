@@ -99,6 +99,7 @@ SIMULATED = {
 }
 
 
+@pytest.mark.sampled(keep=7)
 @pytest.mark.parametrize("name", SIMULATED)
 def test_what_a_simulated_engine_cannot_be_is_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words, told = SIMULATED[name]

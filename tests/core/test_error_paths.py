@@ -270,6 +270,7 @@ ELSEWHERE = (
 """What no Completions request has."""
 
 
+@pytest.mark.sampled(keep=60)
 @pytest.mark.parametrize("path", [path for path in (*PATHS, *SAMPLING) if not path.startswith(ELSEWHERE)])
 @pytest.mark.parametrize("prompt", ["a", ["a", "b"]])
 def test_completions_has_a_field_for_each_of_its_own(path: str, prompt: Any) -> None:

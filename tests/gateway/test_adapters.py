@@ -213,6 +213,7 @@ async def test_two_engines_that_share_a_turn_are_each_told_their_own_id_of_the_a
     assert told == {"reads": ["r"], "writes": ["w"]}
 
 
+@pytest.mark.full
 async def test_the_adapters_that_a_server_of_chat_completions_lists_are_asked_of_it_by_name() -> None:
     async with over_http(SimulatorConfig(dialects=("sglang",), adapters=(POET,))) as far:
         specs = [WorkerSpec(far.url, name="far")]
@@ -233,6 +234,7 @@ async def test_the_adapters_that_a_server_of_chat_completions_lists_are_asked_of
 # ------------------------------------------------------------------------------------------------------------- listing them
 
 
+@pytest.mark.full
 async def test_each_list_of_models_has_the_adapters_with_the_model_that_they_belong_to() -> None:
     async with fleet(gpu=SimulatorConfig(adapters=(POET, CLERK))) as house:
         openai = (await house.http.get("/v1/models")).json()["data"]

@@ -80,6 +80,7 @@ def bearer(key: str) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------------------------ routes
 
 
+@pytest.mark.full
 async def test_the_door_tells_how_the_gateway_is() -> None:
     async with opened() as door:
         health = (await door.http.get("/admin/health")).json()
@@ -92,6 +93,7 @@ async def test_the_door_tells_how_the_gateway_is() -> None:
     assert set(described["paths"]) >= {"/admin/health", "/admin/openapi.json"}
 
 
+@pytest.mark.full
 async def test_the_door_tells_why_an_engine_got_a_request_and_nothing_of_what_was_asked() -> None:
     body = {"model": "sim", "messages": [{"role": "user", "content": "a word that nobody else says"}], "max_tokens": 2}
     sections = {"routing": RoutingConfig(policy="cache_aware"), "observability": ObservabilityConfig(explain=True)}
@@ -179,6 +181,7 @@ async def test_every_route_of_the_door_is_for_probes_or_needs_a_permission_of_ad
 # ------------------------------------------------------------------------------------------------------------- who is let in
 
 
+@pytest.mark.full
 async def test_only_who_has_the_permission_is_let_in(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(auth=KEYS) as door:
         answers = [
@@ -194,6 +197,7 @@ async def test_only_who_has_the_permission_is_let_in(caplog: pytest.LogCaptureFi
     assert not any(key in line for line in caplog.messages for key in (ADMIN, USER, "wrong-key"))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "admin"])
 async def test_a_page_whose_name_points_here_is_refused(host: str) -> None:
@@ -205,6 +209,7 @@ async def test_a_page_whose_name_points_here_is_refused(host: str) -> None:
     assert good.status_code == 200
 
 
+@pytest.mark.full
 async def test_no_page_may_read_what_the_door_says() -> None:
     server = attrs.evolve(Config().server, cors_origins=("*",), allowed_hosts=("*",))
     async with opened(server=server) as door:
@@ -215,6 +220,7 @@ async def test_no_page_may_read_what_the_door_says() -> None:
     assert preflight.status_code == 405
 
 
+@pytest.mark.full
 async def test_the_socket_is_for_the_gateways_user_alone_and_goes_with_it(tmp_path: Path) -> None:
     path = tmp_path / "admin.sock"
     async with opened(AdminConfig(socket=str(path))) as door:
@@ -276,6 +282,7 @@ async def test_the_door_speaks_tls_where_it_is_told_to(tmp_path: Path) -> None:
 VIRTUAL = attrs.evolve(KEYS, virtual_keys=True)
 
 
+@pytest.mark.full
 async def test_a_key_is_made_rotated_with_overlap_expired_and_revoked_at_the_door(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -313,6 +320,7 @@ async def test_a_key_is_made_rotated_with_overlap_expired_and_revoked_at_the_doo
     assert sum("by ops/root" in each.message for each in caplog.records if each.name == "smg.audit") == 6
 
 
+@pytest.mark.full
 async def test_who_may_make_keys_makes_no_admin_of_itself() -> None:
     keys = attrs.evolve(
         VIRTUAL,
@@ -341,6 +349,7 @@ async def test_who_may_make_keys_makes_no_admin_of_itself() -> None:
     assert [each.status_code for each in (usual, same, rotated, revoked)] == [201, 201, 200, 200]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "body", "param"),

@@ -84,6 +84,7 @@ async def test_a_drained_worker_is_removed_when_its_requests_have_ended() -> Non
     assert done.json()["usage"]["completion_tokens"] == 20
 
 
+@pytest.mark.full
 async def test_credentials_go_in_and_never_come_out_nor_to_another_address() -> None:
     async with opened() as door, SimulatedEngine(SimulatorConfig()) as engine:
         await added(door, engine, "east", api_key="sekrit-1234", headers={"x-team": "search"})

@@ -66,6 +66,7 @@ async def test_an_id_that_belongs_to_no_object_has_one_form() -> None:
     assert [each for each in told if not re.fullmatch(r"req_[0-9a-f]+", each)] == []
 
 
+@pytest.mark.full
 async def test_the_id_of_a_request_of_messages_has_one_form_wherever_it_is_told() -> None:
     asked = {"model": "sim", "max_tokens": 5, "messages": body()["messages"]}
     async with in_process() as house:

@@ -74,6 +74,7 @@ async def call(house: House, tool: str, **arguments: Any) -> str:
     return str(answer.json()["result"]["content"][0]["text"])
 
 
+@pytest.mark.full
 async def test_a_model_answers_a_server_that_asks_one(house: House) -> None:
     says(house, Reply("In short: fjords."))
     assert await call(house, "answered__summarize", text="Norway") == "SAID-In short: fjords.-sim"

@@ -146,6 +146,7 @@ async def test_a_cancelled_response_stops_its_engine_and_stays_cancelled(streame
             assert [event async for event in stream][-1].to_dict() == events[-1]
 
 
+@pytest.mark.full
 async def test_a_deleted_response_is_run_no_longer(client: openai.AsyncOpenAI, house: House) -> None:
     made = await client.responses.create(model="sim", input="Hello", background=True, stream=True)
     async for event in made:
@@ -234,6 +235,7 @@ async def test_one_tenant_does_not_fill_the_queue_of_all() -> None:
                 await third.responses.create(model="sim", input="5", background=True)
 
 
+@pytest.mark.full
 async def test_a_response_over_the_bound_of_its_events_fails_and_its_stream_is_whole() -> None:
     bounds = attrs.evolve(BRISK, log_bytes=5000)
     async with in_process(ENDLESS, config=Config(responses=bounds)) as house, client_of(house) as client:
@@ -315,6 +317,7 @@ async def test_a_response_in_the_background_is_one_line_of_the_access_log_when_i
     assert fields["completion_tokens"]
 
 
+@pytest.mark.full
 async def test_a_response_that_is_cancelled_is_one_line_too() -> None:
     async with over_http(ENDLESS, config=Config(responses=BRISK)) as house, client_of(house) as client:
         made = await client.responses.create(model="sim", input="Hello", background=True)

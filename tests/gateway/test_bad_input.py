@@ -397,6 +397,7 @@ async def test_no_schema_at_all_makes_the_gateway_fail(
     assert house.gateway.in_flight == 0
 
 
+@pytest.mark.full
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(fields=st.dictionaries(FIELDS, VALUES, max_size=3), messages=st.none() | MESSAGES)
 async def test_no_json_at_all_makes_the_gateway_fail(

@@ -202,6 +202,7 @@ async def test_a_form_that_is_none_is_refused_and_nothing_is_kept(
     assert not house.gateway.in_flight
 
 
+@pytest.mark.full
 async def test_the_bounds_of_files_are_held() -> None:
     async with houses(file_bytes=1024, files=2) as (house, client):
         with pytest.raises(openai.APIStatusError) as raised:

@@ -62,6 +62,7 @@ async def test_a_worker_that_is_well_again_gets_a_few_requests_and_then_all() ->
     assert states() == ["open", "closed"]
 
 
+@pytest.mark.full
 async def test_the_only_worker_is_asked_though_it_keeps_failing() -> None:
     config = Config(workers=CALM, breaker=BreakerConfig(open_s=3600.0))
     async with fleet(Member("a", engine=FAILING), config=config) as house:

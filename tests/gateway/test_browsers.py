@@ -116,6 +116,7 @@ async def test_each_listener_names_its_own_setting_to_who_names_another_host() -
     assert named == {section: [f"{section}.allowed_hosts"] for section in named}
 
 
+@pytest.mark.full
 async def test_where_no_setting_lets_pages_ask_none_is_named() -> None:
     page = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     async with opened() as door:

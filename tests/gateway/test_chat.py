@@ -462,6 +462,7 @@ async def test_a_request_is_explained_without_an_engine_being_asked() -> None:
     assert asked == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_explanation_comes_as_a_header_where_it_is_allowed_and_asked_for(stream: bool) -> None:
     from smg_core.config.config import Config

@@ -326,6 +326,7 @@ async def test_an_approval_is_given_after_a_restart(tools: ToolServer, tmp_path:
 # ------------------------------------------------------------------------------------------------------------ switched off
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("body", "param"),

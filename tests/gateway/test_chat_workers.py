@@ -68,6 +68,7 @@ async def in_a_row(
 # ------------------------------------------------------------------------------------------------------------ the only one
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_json_of_a_chat_server_is_held_to_its_format_too(streaming: bool) -> None:
     mending = attrs.evolve(CALM, structured=StructuredConfig(on_violation="repair"))
@@ -123,6 +124,7 @@ async def test_usage_is_the_far_engines() -> None:
     assert whole["completion_tokens"] == direct["completion_tokens"] == usage[-1]["completion_tokens"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_tool_call_arrives_with_its_arguments(streaming: bool) -> None:
     async with in_a_row(SimulatorConfig(replies=(tool_call("get_weather", {"city": "Zürich"}),))) as row:
@@ -257,6 +259,7 @@ async def test_either_takes_over_from_the_other(lost: str) -> None:
     assert {each.worker for each in retried} == {lost}
 
 
+@pytest.mark.full
 async def test_a_model_first_served_by_a_gateway_is_encoded_here_once_an_engine_joins_and_until_it_leaves() -> None:
     async with SimulatedEngine(SAYS) as engine, in_a_row(SAYS) as row:
         before = (await row.gateway.explain(body("Hello"))).token_ids

@@ -113,6 +113,7 @@ async def test_a_burst_of_counts_asks_no_engine() -> None:
     assert slice_["input_tokens"] > 0
 
 
+@pytest.mark.full
 async def test_its_web_search_is_answered_in_text() -> None:
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
     async with in_process(SimulatorConfig(replies=(Reply("No idea."),)), config=CONFIG) as house:

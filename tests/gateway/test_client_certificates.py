@@ -79,6 +79,7 @@ def asking(authority: Authority, tmp_path: Path) -> Callable[..., Any]:
     return opened
 
 
+@pytest.mark.full
 async def test_the_names_of_a_certificate_say_whose_requests_come_by_it(asking: Any, authority: Authority) -> None:
     names = [URI, x509.DNSName("ci.example"), x509.RFC822Name("ada@example.org")]
     async with asking() as asked:
@@ -96,6 +97,7 @@ async def test_the_names_of_a_certificate_say_whose_requests_come_by_it(asking: 
     ]
 
 
+@pytest.mark.full
 async def test_without_a_certificate_or_with_one_of_no_known_name_nobody_gets_in(
     asking: Any, authority: Authority
 ) -> None:
@@ -108,6 +110,7 @@ async def test_without_a_certificate_or_with_one_of_no_known_name_nobody_gets_in
     assert [answer.status_code for answer in answers] == [401] * 5
 
 
+@pytest.mark.full
 async def test_a_key_of_the_gateways_counts_before_the_certificate_and_one_that_means_nothing_does_not(
     asking: Any, authority: Authority
 ) -> None:
@@ -123,6 +126,7 @@ async def test_a_key_of_the_gateways_counts_before_the_certificate_and_one_that_
     assert tenants == ["acme", "research", "acme"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("wrong", ["expired", "another authority's", "revoked", "missing"])
 async def test_a_certificate_that_is_no_good_ends_the_handshake(wrong: str, asking: Any, authority: Authority) -> None:
@@ -145,6 +149,7 @@ async def test_a_certificate_that_is_no_good_ends_the_handshake(wrong: str, aski
     assert good.status_code == 200
 
 
+@pytest.mark.full
 async def test_a_certificate_that_is_revoked_under_an_open_connection_ends_that_too(
     asking: Any, authority: Authority
 ) -> None:

@@ -173,6 +173,7 @@ async def test_a_call_of_code_can_be_demanded(house: House, client: openai.Async
     assert response.output[0].type == "code_interpreter_call"
 
 
+@pytest.mark.full
 async def test_without_what_runs_code_it_is_accepted_and_not_offered(tmp_path: Path) -> None:
     async with over_http() as house:
         tool = {"type": "code_interpreter", "container": {"type": "auto"}}

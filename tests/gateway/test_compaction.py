@@ -71,6 +71,7 @@ async def test_the_route_gives_the_users_messages_and_one_sealed_item_to_go_on_f
     assert answer.usage.input_tokens < made.usage.input_tokens
 
 
+@pytest.mark.full
 async def test_the_route_compacts_a_chain_that_is_kept(client: openai.AsyncOpenAI) -> None:
     first = await client.responses.create(model="sim", input=PAST)
     second = await client.responses.create(model="sim", input="And?", previous_response_id=first.id)

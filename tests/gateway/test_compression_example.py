@@ -83,6 +83,7 @@ async def test_the_weights_of_a_client_choose(tmp_path: Path) -> None:
     assert {each: example().chosen(each, ("zstd", "gzip")) for each in cases} == cases
 
 
+@pytest.mark.full
 @given(
     pieces=st.lists(st.binary(max_size=40_000), min_size=1, max_size=6),
     coding=st.sampled_from(["gzip", "zstd"]),

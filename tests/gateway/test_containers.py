@@ -44,6 +44,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hous
         yield house
 
 
+@pytest.mark.full
 async def test_a_container_and_its_files_are_made_listed_read_and_removed(tmp_path: Path) -> None:
     async with houses(tmp_path) as house, sdk(house) as client:
         made = await client.containers.create(name="mine", expires_after={"anchor": "last_active_at", "minutes": 5})
@@ -152,6 +153,7 @@ async def test_a_gateway_without_an_interpreter_has_no_containers(tmp_path: Path
         assert "containers.interpreter" in found.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_a_gateway_whose_interpreter_is_not_there_says_so_to_the_operator(tmp_path: Path) -> None:
     config = Config(containers=ContainersConfig(interpreter=str(tmp_path), folder=str(tmp_path / "kept")))
     async with over_http(None, config=config) as house:

@@ -91,6 +91,7 @@ def test_every_setting_says_whether_it_can_change_live() -> None:
     assert {*NEEDS_RESTART} <= {each.section for each in describe()}
 
 
+@pytest.mark.full
 async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path) -> None:
     async with from_file(tmp_path, BASE) as here:
         told = await here.reload(
@@ -156,6 +157,7 @@ BAD = (
 )
 
 
+@pytest.mark.full
 async def test_a_bad_file_changes_nothing_and_the_answer_says_what_is_wrong(tmp_path: Path) -> None:
     async with from_file(tmp_path, BASE) as here:
         before = here.gateway.config
@@ -170,6 +172,7 @@ async def test_a_bad_file_changes_nothing_and_the_answer_says_what_is_wrong(tmp_
     assert workers == 1
 
 
+@pytest.mark.full
 async def test_workers_of_the_file_are_added_changed_and_retired_and_those_of_others_stay(tmp_path: Path) -> None:
     workers = tmp_path / "workers.yaml"
     listed = BASE + f"workers: {{file: {workers}}}\ndiscovery: {{file_interval_s: 0}}\n"
@@ -238,6 +241,7 @@ class Reading:
         return static_keys(auth, clock, permissions)
 
 
+@pytest.mark.full
 async def test_a_key_that_was_taken_away_is_good_for_no_request_that_comes_while_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +269,7 @@ async def test_a_key_that_was_taken_away_is_good_for_no_request_that_comes_while
     assert (before, answered, after) == (200, [False, False], [401, 200])
 
 
+@pytest.mark.full
 async def test_of_keys_that_are_adopted_one_after_the_other_the_last_are_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +294,7 @@ async def test_of_keys_that_are_adopted_one_after_the_other_the_last_are_known(
     assert statuses == [401, 401, 401, 200]
 
 
+@pytest.mark.full
 async def test_a_gateway_that_a_program_has_configured_says_that_there_is_nothing_to_read() -> None:
     async with opened() as door:
         told = await door.http.post("/admin/reload", json={})
@@ -348,6 +354,7 @@ async def test_the_log_s_level_is_another_one_for_a_while() -> None:
     assert after == (logging.INFO, None)
 
 
+@pytest.mark.full
 async def test_models_policies_settings_and_the_log_s_level_are_shown_to_who_may_see_them() -> None:
     async with opened(auth=KEYS) as door:
         await door.house.http.post(

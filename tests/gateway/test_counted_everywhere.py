@@ -48,6 +48,7 @@ async def agree(house: House, requests: int) -> int:
     return taken(house, TOKENS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("simulator", [SIMULATOR, POOLS, CLASSIFIER], ids=["generates", "pools", "classifies"])
 async def test_no_route_that_reaches_an_engine_goes_past_the_limits_and_the_ledger(simulator: SimulatorConfig) -> None:
     workers = WorkersConfig(dialect="neutral" if simulator is CLASSIFIER else "vllm")

@@ -188,6 +188,7 @@ async def test_a_server_that_knows_only_functions_is_offered_a_function(stream: 
     assert last["message"]["content"] == "Done."
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("mode", ["auto", "required"])
@@ -205,6 +206,7 @@ async def test_a_server_that_knows_no_allowed_tools_is_told_of_those_alone(mode:
     assert found["finish_reason"] == "tool_calls"
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

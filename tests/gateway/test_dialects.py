@@ -202,6 +202,7 @@ async def test_two_engines_with_different_models_cannot_share_a_name_that_a_sett
     assert (answer.status_code, second.counters["requests"]) == (200, 0)
 
 
+@pytest.mark.sampled(keep=3)
 @every
 async def test_a_second_engine_with_another_model_under_the_name_is_kept_out(dialect: str) -> None:
     config = ALERT

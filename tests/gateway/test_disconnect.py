@@ -103,6 +103,7 @@ async def test_a_client_that_leaves_while_it_sends_its_body_costs_nothing() -> N
     assert asked == 0
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_the_engine(
     served: Callable[..., Any], streaming: bool
@@ -201,6 +202,7 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
 # ----------------------------------------------------------------------------------------------------------- at the engine
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_client_that_leaves_before_the_first_token_aborts(served: Callable[..., Any], streaming: bool) -> None:
     async with served(PACED) as house:
@@ -317,6 +319,7 @@ def whole_answer(said: bytes) -> tuple[int, bytes]:
     return status, b"".join(pieces)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @LOOPS
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
@@ -405,6 +408,7 @@ async def test_one_slow_reader_holds_up_nobody_else() -> None:
     assert {answer.status_code for answer in answers} == {200}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("resets", [True, False])
 @pytest.mark.parametrize("tokens", [1, 3000])

@@ -386,6 +386,7 @@ async def test_cohere_cuts_at_the_end_unless_it_is_told_otherwise() -> None:
     assert refused.json()["id"]
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -485,6 +486,7 @@ async def test_a_body_that_is_no_json_is_refused_in_each_envelope(house: House) 
 # --------------------------------------------------------------------------------------------------- engines over HTTP
 
 
+@pytest.mark.full
 async def test_a_server_of_openais_api_is_sent_texts_and_counts_their_tokens() -> None:
     async with (
         over_http(MODEL) as far,

@@ -110,6 +110,7 @@ async def refused(house: House, path: str, body: dict[str, Any]) -> list[str]:
     return found
 
 
+@pytest.mark.sampled(keep=7)
 @pytest.mark.parametrize("kind", RESPONSES)
 async def test_responses(house: House, kind: str) -> None:
     tool = {"type": kind, **RESPONSES[kind]}
@@ -133,6 +134,7 @@ async def test_messages(house: House, kind: str) -> None:
         await refused(house, "/v1/messages", {**body, "tool_choice": choice})
 
 
+@pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("kind", GEMINI)
 async def test_generate_content(house: House, kind: str) -> None:
     body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "tools": [{kind: {}}]}

@@ -321,6 +321,7 @@ async def test_the_official_client_raises_an_error_that_comes_in_band() -> None:
             [chunk async for chunk in answer]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_stall_ends_with_504_when_the_request_is_out_of_time_and_the_engine_is_told(streaming: bool) -> None:
     async with in_process(SAYS, config=HASTY) as house, nothing_left(house):
@@ -417,6 +418,7 @@ async def test_a_post_to_a_gateway_whose_model_is_unknown_as_yet_says_so() -> No
     error_of(answer, 503)
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("kind", ["refuse", "cut", "error", "silence", "garbage"])
 async def test_whatever_an_engine_fails_with_the_operator_is_told_what_it_was(kind: Any) -> None:
     async with in_process(SAYS, config=Config(routing=RoutingConfig(retries=0))) as house:

@@ -122,6 +122,7 @@ async def test_a_tool_whose_schema_cannot_be_read_costs_no_request(house: House,
     assert all(each["reason"] for each in listed["left_out"])
 
 
+@pytest.mark.full
 async def test_faults_of_tools_that_a_request_does_not_want_are_not_told(house: House) -> None:
     house.engine.say(Reply("It is done."))
     asked = {"model": "sim", "input": "Go!", "tools": [{**BAD, "allowed_tools": ["ahead", "say", "far"]}]}

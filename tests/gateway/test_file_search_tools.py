@@ -105,6 +105,7 @@ async def results(house: House, client: openai.AsyncOpenAI, store: str, **fields
     return found
 
 
+@pytest.mark.full
 async def test_the_number_of_results_their_threshold_and_filters_are_those_of_the_tool(
     house: House, client: openai.AsyncOpenAI
 ) -> None:
@@ -142,6 +143,7 @@ def test_no_ranker_is_a_search_by_vectors_alone(ranking: FileRanking | None, wei
     assert read.weights == weights
 
 
+@pytest.mark.full
 async def test_each_file_is_cited_where_the_answer_names_it(house: House, client: openai.AsyncOpenAI) -> None:
     named = await store_of(client, LAMP, LAMP + b" The lamp burns oil.")
     says(house, LOOKS, Reply("Zuerst \u00e9 \U0001f4a1\u30101\u3011 und\u30102\u3011\u30101\u3011 Ende."))
@@ -198,6 +200,7 @@ async def test_gemini_is_grounded_in_files(house: House, store: str, streams: bo
     assert found.grounding_supports[0].segment.text == "The keeper trims it"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("filter", "found"), [('kind = "log" AND year >= 1900', 1), ("NOT kind = log", 0), (" ", 1)])
 async def test_gemini_searches_files_whose_attributes_fulfil_its_filter(
     house: House, client: openai.AsyncOpenAI, filter: str, found: int

@@ -142,6 +142,7 @@ EACH_UPLOAD = pytest.mark.parametrize("upload", UPLOADS.values(), ids=UPLOADS)
 # ------------------------------------------------------------------------------------------------------------ the three APIs
 
 
+@pytest.mark.sampled(keep=3)
 @EACH_UPLOAD
 async def test_a_file_of_one_api_is_read_listed_and_deleted_by_all(
     house: House, upload: Callable[..., Awaitable[str]]
@@ -259,6 +260,7 @@ def sent(house: House) -> list[int]:
     return list(house.engine.requests[-1].input_ids)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @EACH_API
 @pytest.mark.parametrize(("kind", "data"), [("text/plain", TEXT), ("application/pdf", PDF)], ids=["text", "PDF"])
@@ -367,6 +369,7 @@ async def test_pictures_and_clips_by_their_ids_are_what_the_model_sees(qwen: str
 # ------------------------------------------------------------------------------------------------------- bounds and faults
 
 
+@pytest.mark.full
 async def test_the_bounds_of_tenants_and_keys_are_exact_also_where_many_come_at_once() -> None:
     async with houses(BatchesConfig(uploads=64), tenant_bytes=4096, key_bytes=2048) as house:
         one, two = sdks(house, "acme:one"), sdks(house, "acme:two")
@@ -490,6 +493,7 @@ async def test_a_file_that_is_no_text_or_too_large_for_a_request_is_refused_by_n
             await to.openai.responses.create(model="sim", input=_turn(two))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("data", "why"),
     [(bomb(76), "larger or deeper parts"), (many_pages(10_000), "pages"), (b"x" * 30_000_000, "context")],

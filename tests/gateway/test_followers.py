@@ -88,6 +88,7 @@ async def test_who_follows_an_answer_that_is_deleted_is_told_by_one_error(api: F
         assert "deleted" in json.dumps(events[-1])
 
 
+@pytest.mark.full
 async def test_the_sdk_reads_the_error_of_a_response_that_is_deleted() -> None:
     async with (
         over_http(ENDLESS, config=CONFIG) as house,

@@ -229,6 +229,7 @@ async def test_a_model_with_tools_and_a_format_may_call_and_may_answer(
         assert not judge.accepts(f"{thought}</think>\n\nNo.")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", BUDGETS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -279,6 +280,7 @@ async def test_a_model_whose_template_knows_no_reasoning_is_held_to_the_format_a
     assert kinds == ["json_schema", "structural_tag"]
 
 
+@pytest.mark.full
 async def test_a_schema_that_does_not_bind_is_refused_by_no_engine_and_broken_by_no_answer() -> None:
     config = Config(structured=StructuredConfig(on_violation="error"))
     path, sent = chat(tools=False)

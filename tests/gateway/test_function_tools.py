@@ -142,6 +142,7 @@ async def test_a_client_that_is_answered_does_not_wait_for_a_function_that_hangs
         go.set()
 
 
+@pytest.mark.full
 async def test_a_gateway_without_functions_runs_no_tools() -> None:
     async with over_http(SimulatorConfig(seed=1)) as house:
         says(house, DONE)

@@ -102,6 +102,7 @@ async def test_what_makes_no_policy_is_told_by_what_it_is_called(wrong: Any, tol
         await Gateway(policy=wrong).start()
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("given", [First, First(), lambda: First(), CalledToo(), "round_robin"])
 async def test_what_is_a_policy_is_taken_as_a_name_a_class_a_factory_and_an_object(given: Any) -> None:
     async with Gateway.simulated(policy=given) as gateway:

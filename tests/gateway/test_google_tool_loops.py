@@ -274,6 +274,7 @@ async def test_the_tokens_of_a_prompt_with_servers_are_counted_without_asking_th
     assert counted.json() == plain.json()
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_a_stream_of_google_cancels_the_calls_that_run(
     house: House, google: Any, tools: ToolServer
 ) -> None:

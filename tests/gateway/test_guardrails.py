@@ -157,6 +157,7 @@ PLACES: dict[str, dict[str, Any]] = {
 """Where a client of Chat Completions may write something that a model reads."""
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_guardrail_sees_every_place_of_a_prompt(place: str) -> None:
     fields = PLACES[place]

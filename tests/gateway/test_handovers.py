@@ -120,6 +120,7 @@ async def test_where_no_other_worker_could_tell_whose_fault_it_was_it_counts_for
         assert [house.gateway.registry.breakers.state(name) for name in ("p", "d")] == ["open", "open"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["cut", "error"])
 async def test_a_slow_call_that_only_one_which_has_failed_could_take_is_left_running(kind: FaultKind) -> None:
     async with pools(decode=("d0", "d1")) as house:

@@ -248,6 +248,7 @@ async def test_a_head_over_its_bound_is_431_wherever_it_is_long(house: House) ->
     await still_serves(house)
 
 
+@pytest.mark.full
 async def test_slow_clients_are_sent_away_and_cost_the_others_nothing() -> None:
     config = Config(server=ServerConfig(header_timeout_s=3600, body_timeout_s=3600))
     async with over_http(SAYS, config=config) as house:

@@ -274,6 +274,7 @@ async def test_llamacpp_is_asked_for_a_whole_answer_where_the_ids_are_told() -> 
     assert model.tokenizer.decode(told) == "\N{GRINNING FACE}"
 
 
+@pytest.mark.sampled(keep=2)
 @every
 async def test_an_answer_that_an_engine_over_http_began_is_ended_by_one_over_grpc(dialect: str) -> None:
     chained = SimulatorConfig(chained=40, block_size=4096)

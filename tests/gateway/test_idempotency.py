@@ -360,6 +360,7 @@ async def test_a_client_that_leaves_frees_the_key_at_once_where_its_answer_is_no
     assert "idempotent-replayed" not in again.headers
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "more"),
@@ -476,6 +477,7 @@ async def test_a_key_that_is_none_is_refused(key: str) -> None:
     assert "Idempotency-Key" in refused.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_what_is_kept_is_the_tenants_encrypted_and_erased_with_it() -> None:
     secret = "k=" + "A" * 43 + "="
     config = Config(history=HistoryConfig(url="memory:", keys=(secret,)))

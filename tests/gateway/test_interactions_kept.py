@@ -206,6 +206,7 @@ async def by_key(head: Head) -> Caller:
     return Caller(head.headers["x-goog-api-key"], "")
 
 
+@pytest.mark.full
 async def test_nothing_of_another_tenant_is_found() -> None:
     async with in_process(QUICK) as house:
         app = App(house.gateway, by_key)

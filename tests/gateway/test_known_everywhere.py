@@ -137,6 +137,7 @@ async def test_a_change_is_answered_when_every_process_has_made_it(change: tuple
     assert waited_for == told > 0
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("change", CHANGES, ids=" ".join)
 async def test_who_makes_a_change_that_a_process_is_late_with_is_told_so(
     change: tuple[str, str], tmp_path: Path

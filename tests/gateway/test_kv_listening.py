@@ -86,6 +86,7 @@ async def asked_elsewhere(house: House, engine: int, dialect: str, key: str = ""
         assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", PUBLISHING)
 async def test_a_prompt_that_another_gateway_sent_is_known_exactly(dialect: str) -> None:
     async with listening(dialect) as (house, heard):
@@ -103,6 +104,7 @@ async def test_a_prompt_that_another_gateway_sent_is_known_exactly(dialect: str)
         assert decision.stale[1] == decision.stale_s
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("dialect", PUBLISHING)
 async def test_what_one_tenant_has_asked_is_cached_for_another_only_where_the_engine_keeps_them_together(
     dialect: str,
@@ -148,6 +150,7 @@ async def test_what_an_engine_told_is_forgotten_when_its_worker_leaves() -> None
         assert (decision.worker, decision.cached) == ("one", 0)
 
 
+@pytest.mark.full
 async def test_an_engine_that_does_not_tell_is_known_by_what_was_sent() -> None:
     config = attrs.evolve(CALM, routing=RoutingConfig(kv_events=False))
     async with fleet(Member("own"), config=config, policy="cache_aware") as deaf:

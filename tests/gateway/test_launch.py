@@ -66,6 +66,7 @@ async def test_an_engine_that_ends_before_it_is_ready_is_told_with_what_it_wrote
             pass
 
 
+@pytest.mark.full
 async def test_an_engine_that_never_comes_up_is_stopped_with_its_children() -> None:
     child = "import signal, subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()']); signal.pause()"
     gateway = Gateway.launch((sys.executable, "-c", child), progress=None, timeout_s=0.5)

@@ -185,6 +185,7 @@ async def test_a_client_that_leaves_while_an_identity_is_asked_ends_that() -> No
         await seen_to_have_left(house)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("at", ["request_head", "request_body", "request"])
 async def test_a_request_that_a_plugin_holds_when_the_gateway_ends_is_told_so_without_a_traceback(
     tmp_path: Path, at: str, caplog: pytest.LogCaptureFixture

@@ -80,6 +80,7 @@ async def agrees(house: House, requests: int) -> UsageRow:
     return row
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", EACH)
 async def test_an_account_has_what_the_answer_says_it_used(path: str, stream: bool) -> None:
@@ -185,6 +186,7 @@ async def test_money_is_what_the_prices_say_and_batches_have_their_own(tmp_path:
     assert row_of_all.unpriced_requests == 0
 
 
+@pytest.mark.full
 async def test_an_answer_in_the_background_and_frames_of_a_websocket_are_requests() -> None:
     async with over_http(SIMULATOR, config=kept()) as house:
         async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
@@ -256,6 +258,7 @@ async def test_users_are_hashed_and_teams_are_those_of_the_limits() -> None:
     assert "alice" not in str(rows)
 
 
+@pytest.mark.full
 async def test_answers_in_the_background_that_wait_for_a_limit_are_requests_once_each() -> None:
     config = kept(limits=LimitsConfig(rules=("1 at-once",)), responses=QUICKLY)
     async with over_http(PACED, config=config) as house:

@@ -80,6 +80,7 @@ async def test_what_is_left_falls_with_each_charge_and_never_rises_between_them(
     assert len(set(left)) == 6
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("rule", "kind", "word"),
     [

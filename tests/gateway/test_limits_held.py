@@ -99,6 +99,7 @@ def counted(house: House) -> int:
 # ---------------------------------------------------------------------------------------------------- every API and end
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", EACH)
 async def test_what_is_counted_is_what_was_used(path: str, stream: bool) -> None:
@@ -147,6 +148,7 @@ async def test_a_request_that_no_engine_could_be_asked_for_costs_nothing() -> No
         assert taken(house, PLENTY) == 0
 
 
+@pytest.mark.full
 async def test_clients_that_leave_at_any_time_give_their_places_back_and_pay_for_what_came() -> None:
     async with limits(PLENTY, "50 at-once per=key", simulator=SLOW) as house:
         for number in range(40):
@@ -225,6 +227,7 @@ async def test_a_prompt_that_is_larger_than_its_limit_ever_allows_is_refused_as_
         assert taken(house, "20 input-tokens/hour per=tenant") == 0
 
 
+@pytest.mark.full
 async def test_a_request_that_one_rule_refuses_is_charged_by_none() -> None:
     async with limits("1 at-once per=key", "100 requests/day per=key", simulator=SLOW) as house:
         asking = asyncio.create_task(house.http.post(CHAT, json=body(max_tokens=400)))
@@ -240,6 +243,7 @@ async def test_a_request_that_one_rule_refuses_is_charged_by_none() -> None:
         assert (await house.http.post(CHAT, json=body(max_tokens=1))).status_code == 200
 
 
+@pytest.mark.full
 async def test_a_long_answer_is_charged_while_it_comes() -> None:
     fast = SimulatorConfig(seed=1, reply_tokens=30_000, timing=Timing(decode_rate=5_000))
     async with limits("1_000_000 output-tokens/day per=key", simulator=fast) as house:
@@ -343,6 +347,7 @@ async def test_the_ietfs_fields_are_there_on_request() -> None:
     assert head["ratelimit"] == '"requests-minute";r=599;t=1'
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("path", [each for each in EACH if each != "/v1/embeddings"])
 async def test_a_refusal_is_in_the_envelope_of_its_api_with_the_time_to_come_again(path: str) -> None:
     async with limits("1 requests/minute per=key") as house:
@@ -386,6 +391,7 @@ async def test_a_limit_of_all_tenants_tells_none_of_them_its_figures() -> None:
     assert answers[2].headers["x-ratelimit-remaining-requests"] == "899"
 
 
+@pytest.mark.full
 async def test_the_official_libraries_wait_and_come_again() -> None:
     config = limited("2 requests/second per=key burst=1")
     async with over_http(SIMULATOR, config=config) as house:
@@ -546,6 +552,7 @@ async def test_a_line_of_a_batch_and_a_response_over_a_websocket_are_requests() 
         assert taken(house, "90 requests/day") == 5
 
 
+@pytest.mark.full
 async def test_a_batch_waits_for_its_limit_and_then_goes_on() -> None:
     batches = BatchesConfig(poll_s=0.02, lease_s=60.0, gather_s=0.005, retry_s=0.02)
     config = attrs.evolve(limited("5 requests/second burst=1"), batches=batches)

@@ -58,6 +58,7 @@ def sent(house: House) -> bool:
     return not store_of(house)._pending
 
 
+@pytest.mark.full
 async def test_several_gateways_admit_the_limit_and_count_what_was_used(valkey: ValkeyServer) -> None:
     async with (
         in_process(SIMULATOR, config=config(valkey)) as one,

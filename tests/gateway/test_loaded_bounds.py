@@ -100,6 +100,7 @@ async def test_a_conversation_is_bounded_in_bytes() -> None:
     assert "1,048,576 bytes" in refused.message
 
 
+@pytest.mark.full
 async def test_a_conversation_is_bounded_in_items() -> None:
     async with asked(messages=50) as client:
         conversation = (await client.conversations.create()).id
@@ -178,6 +179,7 @@ async def test_items_that_are_deleted_while_a_conversation_is_read_hide_no_other
         assert len(deleted) == 5
 
 
+@pytest.mark.full
 async def test_what_was_kept_under_a_wider_bound_of_depth_is_refused_under_a_narrower_one(tmp_path: Path) -> None:
     kept = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
     deep: Any = "x"

@@ -128,6 +128,7 @@ async def filled(house: House, operations: Sequence[Any]) -> None:
         await house.gateway.history.write("", operations[start : start + 100])
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_long_list_is_read_and_written_off_the_event_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, query = LISTS[name]
@@ -146,6 +147,7 @@ async def test_a_long_list_is_read_and_written_off_the_event_loop(name: str, mon
     assert sum(size for size, on_loop in read.calls if on_loop) < INLINE
 
 
+@pytest.mark.full
 async def test_the_keys_at_the_admin_door_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(auth=VIRTUAL) as door:
         keys = door.house.gateway.virtual_keys

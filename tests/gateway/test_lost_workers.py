@@ -59,6 +59,7 @@ def outcomes(house: House, name: str = "a") -> Counter[str]:
     return Counter(each.outcome for each in house.observer.of(AttemptEnded) if each.worker == name)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("how", ["killed", "late", "drained and late", "drained to be moved"])
 async def test_all_calls_of_a_lost_worker_are_moved_though_they_are_more_than_the_budget_of_retries(how: str) -> None:
     policy = Prefer("a")
@@ -139,6 +140,7 @@ async def test_a_worker_that_loses_one_call_after_another_takes_them_from_the_bu
     assert [answer.status_code for answer in answers] == [200] * (RESERVE + 1) + [503]  # the first is a loss
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("others", [0, 1])
 async def test_pooled_calls_of_a_lost_worker_are_moved_and_left_where_nobody_can_take_them(others: int) -> None:
     model = SimulatorConfig(generation_model=False, embedding_size=8)

@@ -61,6 +61,7 @@ async def connected(house: House, key: str = "acme", mode: Any = "auto") -> Asyn
         yield client
 
 
+@pytest.mark.full
 async def test_code_runs_in_a_container_that_the_next_call_may_name(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:

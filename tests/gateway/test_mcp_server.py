@@ -168,6 +168,7 @@ async def test_a_call_tells_its_client_how_far_it_is(house: House, mode: str) ->
     assert told == [(1, 2, "half")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES)
 async def test_resources_and_prompts_of_servers_are_passed_on(house: House, mode: str) -> None:
     async with connected(house, mode=mode) as client:
@@ -253,6 +254,7 @@ async def test_a_cancellation_of_what_does_not_run_is_taken_and_passed_over(hous
     assert (await send(house, cancel, mcp_session_id=await session(house))).status_code == 202
 
 
+@pytest.mark.full
 async def test_a_client_is_told_of_changes_in_every_version(house: House, tools: ToolServer) -> None:
     told: list[str] = []
 
@@ -275,6 +277,7 @@ async def test_a_client_is_told_of_changes_in_every_version(house: House, tools:
             tools.server.remove_tool("new")
 
 
+@pytest.mark.full
 async def test_a_client_is_told_of_changes_of_resources_and_prompts(house: House) -> None:
     told: list[str] = []
 
@@ -512,6 +515,7 @@ async def test_it_is_off_by_default(method: str) -> None:
         assert (await house.http.get("/.well-known/oauth-protected-resource/mcp")).status_code == 404
 
 
+@pytest.mark.full
 async def test_without_sessions_every_request_stands_alone(tmp_path: Path) -> None:
     async with serving(tmp_path, [], serve="stateless", functions=[add]) as house:
         answer = await rpc(house, "initialize", INITIALIZE)
@@ -604,6 +608,7 @@ async def test_a_request_that_came_through_many_gateways_is_refused(tools: ToolS
         assert tools.headers[-1]["smg-mcp-hops"] == f"beef,a,{own}"
 
 
+@pytest.mark.full
 async def test_a_ring_of_two_gateways_is_noticed_by_the_first(tmp_path: Path) -> None:
     ports: tuple[list[int], list[int]] = ([], [])
     (tmp_path / "one").mkdir()

@@ -200,6 +200,7 @@ HEARD = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("way", SEEN)
 async def test_a_large_picture_is_worked_on_in_threads_whichever_way_it_comes(
     way: str, seeing: str, noted: Noted
@@ -214,6 +215,7 @@ async def test_a_large_picture_is_worked_on_in_threads_whichever_way_it_comes(
     assert noted.apart & {"data_url", "base64_bytes"}
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("way", HEARD)
 async def test_a_long_recording_is_worked_on_in_threads_whichever_way_it_comes(
     way: str, hearing: str, noted: Noted

@@ -63,6 +63,7 @@ def faults_of(stream: bytes) -> list[str]:
     return found if grammar.state == "ended" else [*found, f"the stream stops where {grammar.state}"]
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(("target", "headers", "body"), captured())
 async def test_what_clients_send_is_answered_and_counted_as_it_is_charged(
     target: str, headers: dict[str, str], body: dict[str, Any]

@@ -105,6 +105,7 @@ async def test_a_tools_failure_is_a_result_that_says_so(house: House, client: an
     assert message.content[2].type == "text"
 
 
+@pytest.mark.full
 async def test_a_paused_answer_that_is_sent_back_as_it_came_is_gone_on_with(tools: ToolServer, tmp_path: Path) -> None:
     config = configured(tmp_path, tools)
     config = attrs.evolve(config, mcp=attrs.evolve(config.mcp, turns=2))

@@ -353,6 +353,7 @@ async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> Non
     assert dict(where) == {"model": "sim", "api": "chat", "transport": "grpc"}
 
 
+@pytest.mark.full
 async def test_the_trace_of_a_request_is_an_exemplar_and_in_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
     trace = "0af7651916cd43dd8448eb211c80319c"
     async with in_process(SimulatorConfig(rules=QUICK.rules)) as house:
@@ -397,6 +398,7 @@ async def scraped(**sections: Any) -> AsyncIterator[tuple[House, httpx.AsyncClie
         yield house, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False))
 
 
+@pytest.mark.full
 async def test_the_port_answers_in_the_format_that_is_asked_for_and_has_nothing_else() -> None:
     async with scraped(auth=AuthConfig(keys=("key-0123456789abcdef tenant=a",))) as (house, http):
         plain = await http.get("/metrics")
@@ -411,6 +413,7 @@ async def test_the_port_answers_in_the_format_that_is_asked_for_and_has_nothing_
     assert public.status_code == 404
 
 
+@pytest.mark.full
 async def test_a_page_that_has_its_own_name_point_to_the_loopback_reads_no_metrics() -> None:
     async with scraped() as (_, http):
         answer = await http.get("/metrics", headers={"host": "evil.example"})
@@ -418,6 +421,7 @@ async def test_a_page_that_has_its_own_name_point_to_the_loopback_reads_no_metri
     assert answer.status_code == 403
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("role", "status"), [("admin", 200), ("user", 403)])
 async def test_the_admin_door_has_the_metrics_for_those_who_may_see_them(role: str, status: int) -> None:
     key = "key-0123456789abcdef"

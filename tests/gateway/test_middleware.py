@@ -89,6 +89,7 @@ async def streamed(http: httpx.AsyncClient) -> bytes:
     return answer.content
 
 
+@pytest.mark.full
 async def test_what_wraps_send_sees_every_byte_of_a_stream() -> None:
     middleware = CountingBytes()
     async with over_http(PACED, wrap=middleware.around) as house:
@@ -98,6 +99,7 @@ async def test_what_wraps_send_sees_every_byte_of_a_stream() -> None:
     assert b"".join(middleware.said) == said
 
 
+@pytest.mark.full
 async def test_without_it_tokens_are_written_as_they_come() -> None:
     onlooker = Onlooker()
     async with over_http(PACED, wrap=onlooker.around) as house:

@@ -88,6 +88,7 @@ def lose_engines(house: House, after: Sequence[int] = DEATHS, kind: FaultKind = 
         engine.faults.replace((Fault(kind, after=tokens),), {}, clear=True)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("api",), keep=2)
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("api", APIS, ids=str)
@@ -263,6 +264,7 @@ async def test_an_answer_does_not_go_on_where_the_setting_forbids_it() -> None:
     assert not house.observer.of(Migrating)
 
 
+@pytest.mark.full
 async def test_the_fourth_loss_ends_an_answer_and_every_call_is_told_with_its_own_tokens() -> None:
     async with three() as house:
         for engine, after in zip(house.engines, (2, 3, 4), strict=True):
@@ -285,6 +287,7 @@ PACED = SimulatorConfig(chained=1000, block_size=4096, timing=Timing(decode_rate
 LONG: dict[str, Any] = {"max_tokens": 60, "ignore_eos": True}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["drained", "removed"])
 async def test_a_worker_that_is_left_in_mid_stream_hands_its_answers_to_others(how: str) -> None:
     async with three(engine=PACED) as house:

@@ -101,6 +101,7 @@ def asked_of(house: House) -> list[int]:
 # --------------------------------------------------------------------------------------------------------- the same answer
 
 
+@pytest.mark.sampled(keep=3)
 @in_every_order
 @whoever_is_chosen
 async def test_several_choices_at_temperature_zero_are_the_same_text_from_every_engine(
@@ -339,6 +340,7 @@ async def test_a_picture_is_packed_anew_for_the_engine_that_takes_over(lost: str
     assert [media.modality for media in request.multimodal] == ["image"]
 
 
+@pytest.mark.full
 async def test_a_request_that_only_the_lost_worker_could_take_fails_with_why_it_was_lost() -> None:
     async with mixed(("vllm", "neutral")) as house:
         house.engines[1].inject(Fault("refuse"))

@@ -41,6 +41,7 @@ async def learned(house: House, requests: int = 10) -> None:
         assert (await ask(house)).status_code == 200
 
 
+@pytest.mark.full
 async def test_what_cannot_be_met_is_shed_in_the_api_s_own_words_and_what_can_is_served() -> None:
     async with in_process(STEADY, config=config("shed")) as house:
         assert (await ask(house, ttft="0.01")).status_code == 200  # nothing is known yet, so nothing is refused
@@ -60,6 +61,7 @@ async def test_what_cannot_be_met_is_shed_in_the_api_s_own_words_and_what_can_is
     assert ("first", "met") in {(each.kind, each.outcome) for each in house.observer.of(ObjectiveKept)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_is_told_whether_it_is_late_where_that_is_wished(stream: bool) -> None:
     async with in_process(STEADY, config=config("say")) as house:

@@ -120,6 +120,7 @@ async def said(http: httpx.AsyncClient, api: Api, *, stream: bool) -> tuple[int,
     return 200, "".join(api.piece(each) for each in pieces if "error" not in each), answer.text
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", APIS)
 @pytest.mark.parametrize("stream", [True, False])

@@ -59,6 +59,7 @@ async def spoken(house: House, token: str) -> list[str]:
 REFUSED = ["401 AuthenticationError", "401 AuthenticationError", "401 UNAUTHENTICATED"]
 
 
+@pytest.mark.full
 async def test_official_clients_are_served_with_a_token_for_a_key_and_refused_with_a_bad_one() -> None:
     async with issuing() as issuer, asking_for_tokens(issuer) as house:
         assert await spoken(house, issuer.token(**LIFE)) == ["assistant", "assistant", "model"]

@@ -67,6 +67,7 @@ async def test_a_worker_that_dies_in_the_middle_of_a_stream_is_known_to_be_gone_
     assert changes == [("a", "ready"), ("b", "ready"), ("a", "unreachable")]
 
 
+@pytest.mark.sampled(keep=4)
 @dialects
 async def test_a_worker_that_is_gone_before_the_first_byte_is_known_to_be_gone_at_once(dialect: str) -> None:
     async with fleet(Member("a", dialect, SAYS), Member("b", dialect, SAYS), policy=Prefer("a")) as house:
@@ -325,6 +326,7 @@ async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_i
     assert ended.status == 503
 
 
+@pytest.mark.full
 async def test_a_request_whose_body_a_shutdown_does_not_wait_for_is_counted() -> None:
     async with over_http(config=HURRIED) as house:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rsplit(":", 1)[1]))

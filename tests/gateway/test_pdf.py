@@ -177,6 +177,7 @@ async def test_what_cannot_be_read_is_refused_by_its_field(house: House, api: Ap
     assert house.engine.counters["requests"] == before
 
 
+@pytest.mark.full
 async def test_where_pdf_is_switched_off_it_is_refused_by_its_name() -> None:
     async with reading(pdf="off") as house:
         for name, api in APIS.items():

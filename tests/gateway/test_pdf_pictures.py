@@ -64,6 +64,7 @@ def grids(house: House) -> list[tuple[int, ...]]:
     return [tuple(values[at + 1 : at + 3]) for at in range(0, len(values), 3)]
 
 
+@pytest.mark.sampled(keep=2)
 @EACH
 async def test_the_pictures_of_a_pdf_stand_in_its_text(house: House, api: Api) -> None:
     answer = await api.ask(house, PDF, REPORT)
@@ -105,6 +106,7 @@ async def test_files_that_were_uploaded_bring_their_pictures_in_every_api(qwen: 
         assert counted.input_tokens == len(house.engine.requests[-2].input_ids)
 
 
+@pytest.mark.sampled(keep=4)
 @EACH
 async def test_a_model_without_pictures_reads_the_text_and_the_answer_says_so(blind: House, api: Api) -> None:
     answer = await api.ask(blind, PDF, REPORT)

@@ -86,6 +86,7 @@ def test_every_api_is_placed_or_asks_no_engine() -> None:
     assert named == {*GENERATING, *POOLED, *BY_THE_SAME_ROAD, *ASK_NO_ENGINE}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("apis", "counter"), [(GENERATING, "requests"), (POOLED, "embedded")], ids=["text", "vectors"])
 async def test_whatever_api_a_tenant_uses_its_own_workers_alone_answer_and_they_answer_nobody_else(
     apis: dict[str, tuple[str, dict[str, Any]]], counter: str

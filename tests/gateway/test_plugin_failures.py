@@ -376,6 +376,7 @@ class Nameless(PythonPlugin):
         return ChangeHead(set=tuple((each, "mine") for each in names), add=(("x-request-id", "another"), ("x-a", "1")))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("does", ["removes", "sets"])
 async def test_the_id_of_an_answer_stays_that_of_the_logs(tmp_path: Path, does: str) -> None:
     async with in_process(ENGINE, config=listed(tmp_path, in_python("Nameless", does))) as house:
@@ -397,6 +398,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("entry", ERRORS, ids=lambda entry: entry["config"]["do"])
 async def test_an_error_is_told_where_a_plugin_fails_at_it(tmp_path: Path, entry: dict[str, Any]) -> None:
     async with in_process(ENGINE, config=listed(tmp_path, entry)) as house:
@@ -463,6 +465,7 @@ class Cutting:
                 raise
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("swallows", [False, True])
 @pytest.mark.parametrize("streams", [True, False])

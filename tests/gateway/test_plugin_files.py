@@ -92,6 +92,7 @@ def unloadable(folder: Path, name: str) -> dict[str, Any]:
     return {**entry, "source": entry["source"].replace("FOLDER", str(folder))}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", UNLOADABLE)
 async def test_a_guard_stays_when_what_is_to_replace_it_cannot_be_loaded(

@@ -145,6 +145,7 @@ def ordered(renaming: type[PythonPlugin], guard: dict[str, Any], order: str) -> 
     return [guard, of(renaming)] if order == "before" else [of(renaming), guard]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("guard",))
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", GUARDS)
@@ -171,6 +172,7 @@ async def test_a_changed_model_meets_the_plugins_that_are_for_it(
             assert not house.engine.requests
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("guard",))
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", GUARDS)
@@ -263,6 +265,7 @@ POOLED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("guard", [OfRequestHead, OfRequestBody, OfResponseHead])
 async def test_a_changed_model_meets_its_plugins_where_texts_are_pooled(

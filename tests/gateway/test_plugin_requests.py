@@ -81,6 +81,7 @@ def outcomes(house: House) -> set[tuple[str, str]]:
     return {(each.plugin, each.outcome) for each in house.observer.of(PluginActed)}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("does", MADE)
 async def test_a_closed_plugin_that_makes_such_a_request_has_failed(tmp_path: Path, does: str) -> None:

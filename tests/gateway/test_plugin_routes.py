@@ -102,6 +102,7 @@ def filled(pattern: str) -> str:
     return pattern
 
 
+@pytest.mark.full
 async def test_every_route_that_is_not_public_meets_the_plugins(tmp_path: Path) -> None:
     config = listed(tmp_path, of("Door"))
     config = attrs.evolve(config, server=attrs.evolve(config.server, parse_routes=True))

@@ -147,6 +147,7 @@ async def streamed(http: httpx.AsyncClient) -> bytes:
     return answer.content
 
 
+@pytest.mark.full
 async def test_a_plugin_sees_every_byte_of_a_stream_and_may_add_a_trailer(tmp_path: Path) -> None:
     async with over_http(PACED, config=listed(tmp_path, recorder())) as house:
         said = await streamed(house.http)
@@ -200,6 +201,7 @@ async def test_a_plugin_that_fails_within_a_stream_ends_it_and_nothing_unseen_le
     assert "[DONE]" not in rest
 
 
+@pytest.mark.full
 async def test_an_open_plugin_that_fails_within_a_stream_is_left_out(tmp_path: Path) -> None:
     entry = recorder(config={"fail_at": 3}, on_failure="open")
     async with over_http(PACED, config=listed(tmp_path, entry)) as house:
@@ -208,6 +210,7 @@ async def test_an_open_plugin_that_fails_within_a_stream_is_left_out(tmp_path: P
     assert said.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.full
 async def test_a_plugin_may_say_whose_a_request_is_only_with_the_grant(tmp_path: Path) -> None:
     early = {"when": "before_identity", "config": {"tenant": "t9"}}
     async with over_http(config=listed(tmp_path, recorder(**early, grants=["tenant"]))) as house:
@@ -227,12 +230,14 @@ async def test_no_plugin_makes_a_caller_of_the_tenant_that_has_the_keys(tmp_path
     assert refused.status_code == 403
 
 
+@pytest.mark.full
 async def test_probes_and_the_admin_door_meet_no_plugin(tmp_path: Path) -> None:
     async with over_http(config=listed(tmp_path, recorder(config={"refuse": "head"}))) as house:
         assert (await house.http.get("/health")).status_code == 200
         assert (await house.http.get("/v1/models")).status_code == 403
 
 
+@pytest.mark.full
 async def test_a_component_changes_the_head_the_stream_and_whole_answers(tmp_path: Path) -> None:
     async with over_http(PACED, config=listed(tmp_path, component(GUESTS / "attacks.wasm"))) as house:
         said = await streamed(house.http)
@@ -244,6 +249,7 @@ async def test_a_component_changes_the_head_the_stream_and_whole_answers(tmp_pat
     assert not re.search(r"[0-9]", whole.text)
 
 
+@pytest.mark.full
 async def test_a_component_sees_every_byte_of_streams_and_whole_answers(tmp_path: Path) -> None:
     entry = component(GUESTS / "attacks.wasm", "count bytes")
     async with over_http(PACED, config=listed(tmp_path, entry)) as house:
@@ -256,6 +262,7 @@ async def test_a_component_sees_every_byte_of_streams_and_whole_answers(tmp_path
     assert said.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.full
 async def test_a_component_that_spins_in_a_stream_ends_that_stream(tmp_path: Path) -> None:
     entry = component(GUESTS / "attacks.wasm", "spin in a piece", deadline_ms=100)
     async with over_http(PACED, config=listed(tmp_path, entry)) as house:
@@ -273,6 +280,7 @@ async def test_a_plugin_that_cannot_be_used_stops_the_start(tmp_path: Path) -> N
         await gateway.start()
 
 
+@pytest.mark.full
 async def test_a_broken_component_keeps_the_one_before_and_says_why(tmp_path: Path) -> None:
     file = tmp_path / "mine.wasm"
     shutil.copy(GUESTS / "attacks.wasm", file)
@@ -341,6 +349,7 @@ async def test_a_plugin_is_put_and_removed_while_the_gateway_runs() -> None:
         assert not await house.gateway.services.plugins.remove("guard")
 
 
+@pytest.mark.full
 async def test_plugins_are_put_told_of_and_removed_at_the_admin_door(tmp_path: Path) -> None:
     entry = component(GUESTS / "attacks.wasm", "refuse")
     async with from_file(tmp_path, BASE) as here:
@@ -396,6 +405,7 @@ async def test_a_request_that_comes_while_a_plugin_is_loaded_does_not_go_by_it(m
     assert Recorder.made[-1].seen, "the plugin was shown the request"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("on_failure", "status"), [("closed", 500), ("open", 200)])
 async def test_a_plugin_that_only_another_process_could_load_refuses_here_if_it_is_closed(
     on_failure: str, status: int

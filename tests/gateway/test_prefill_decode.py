@@ -125,6 +125,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_answer_is_that_of_one_engine_and_the_prompt_is_read_by_the_other(way: Way, stream: bool) -> None:
     async with fleet(member("alone", None, way)) as alone:
@@ -159,6 +160,7 @@ async def test_cached_tokens_are_those_of_the_engine_that_read_the_prompt(way: W
         assert second["prompt_tokens_details"]["cached_tokens"] == cached.found > 0
 
 
+@pytest.mark.sampled(keep=3)
 async def test_several_choices_have_a_cache_each_and_logprobs(way: Way) -> None:
     async with fleet(member("alone", None, way)) as alone:
         expected = await ask(alone, n=3, logprobs=True, top_logprobs=2, max_tokens=4, temperature=1)
@@ -236,6 +238,7 @@ async def test_a_prefill_engine_that_hands_nothing_over_is_to_blame_and_left_alo
         assert house.gateway.registry.breakers.state("d") == "closed"
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("after", [0, 3])
 async def test_a_decode_engine_that_fails_before_the_first_byte_is_left_and_the_prompt_read_again(
     way: Way, after: int
@@ -260,6 +263,7 @@ async def test_a_stream_that_has_begun_ends_with_one_error_when_its_decode_engin
         assert len(engine(house, "p").requests) == 1
 
 
+@pytest.mark.sampled(keep=3)
 async def test_a_cache_that_never_comes_is_given_up_and_nothing_is_left_at_either_engine(way: Way) -> None:
     config = settings(transfer_s=0.05, end_s=60.0)
     async with pools(way, prefill=("p0", "p1"), decode=("d0", "d1"), config=config) as house:
@@ -286,6 +290,7 @@ async def test_a_cache_of_another_prompt_is_not_decoded(way: Way) -> None:
         assert engine(house, "d").counters["refused"] == 1
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prefill_engine_that_dies_before_its_cache_is_read_is_replaced_by_another_one(
     way: Way, stream: bool
@@ -313,6 +318,7 @@ async def test_a_prefill_engine_that_dies_before_its_cache_is_read_is_replaced_b
         assert house.gateway.registry.breakers.state("d") == "closed"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("prefill", [("p0",), ("p0", "p1")], ids=len)
 async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_engine_is_blamed(
@@ -333,6 +339,7 @@ async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_en
         assert len([each for each in calls(house) if each[2] == "EngineFailed"]) < 10
 
 
+@pytest.mark.sampled(keep=3)
 async def test_an_engine_that_fails_by_itself_while_it_waits_for_a_cache_has_a_bounded_number_of_tries(
     way: Way,
 ) -> None:
@@ -346,6 +353,7 @@ async def test_an_engine_that_fails_by_itself_while_it_waits_for_a_cache_has_a_b
         assert [each[2] for each in calls(house) if each[1] == "decode"] == ["EngineFailed"] * 4
 
 
+@pytest.mark.sampled(keep=2)
 async def test_a_client_that_leaves_ends_both_engines_work(way: Way) -> None:
     async with pools(way) as house:
         engine(house, "p").exchange.withheld = True
@@ -360,6 +368,7 @@ async def test_a_client_that_leaves_ends_both_engines_work(way: Way) -> None:
 # -------------------------------------------------------------------------------------------------------------- choosing
 
 
+@pytest.mark.sampled(keep=3)
 async def test_each_pool_is_used_in_turn(way: Way) -> None:
     async with pools(way, prefill=("p0", "p1"), decode=("d0", "d1", "d2")) as house:
         found = [told(await ask(house, max_tokens=2)) for _ in range(6)]
@@ -432,6 +441,7 @@ async def test_a_prefill_engine_that_hangs_is_to_blame_and_the_only_decode_engin
         await idle(house)
 
 
+@pytest.mark.sampled(keep=2)
 async def test_of_several_choices_the_one_that_failed_says_which_engine_is_to_blame(way: Way) -> None:
     async with pools(way, ("p0", "p1")) as house:
         engine(house, "p0").inject(None, Fault("cut"))

@@ -192,6 +192,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("payload", HOSTILE.values(), ids=HOSTILE)
 async def test_what_a_hostile_engine_publishes_costs_it_being_known_and_nobody_else_anything(payload: bytes) -> None:
     async with site() as here:

@@ -155,6 +155,7 @@ def ended(house: House) -> list[ExchangeEnded]:
 # ------------------------------------------------------------------------------------------------------ ASGI middleware
 
 
+@pytest.mark.full
 async def test_asgi_middleware_sees_every_byte_of_a_stream(tmp_path: Path) -> None:
     async with over_http(PACED, config=listed(tmp_path, asgi("Watching"))) as house:
         said = await streamed(house.http)
@@ -165,6 +166,7 @@ async def test_asgi_middleware_sees_every_byte_of_a_stream(tmp_path: Path) -> No
     assert ended(house)[0].sent == len(said)
 
 
+@pytest.mark.full
 async def test_middleware_that_passes_on_send_keeps_its_fast_way_and_bytes_are_counted(tmp_path: Path) -> None:
     async with over_http(PACED, config=listed(tmp_path, asgi("Passing"))) as house:
         said = await streamed(house.http)
@@ -174,6 +176,7 @@ async def test_middleware_that_passes_on_send_keeps_its_fast_way_and_bytes_are_c
     assert (ended(house)[0].sent, ended(house)[0].outcome) == (len(said), "ok")
 
 
+@pytest.mark.full
 async def test_the_order_of_the_list_is_the_order_of_requests_and_plugins_with_hooks_stand_inside(
     tmp_path: Path,
 ) -> None:
@@ -269,6 +272,7 @@ async def test_middleware_that_fails_behind_an_answer_spoils_no_other_request(tm
     assert acted == ["failed", "failed"]
 
 
+@pytest.mark.full
 async def test_before_identity_middleware_may_bring_the_credential_and_after_it_knows_the_tenant(
     tmp_path: Path,
 ) -> None:
@@ -430,6 +434,7 @@ class PlainSession:
         pass
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("on_failure", "status"), [("closed", 500), ("open", 200)])
 async def test_a_hook_that_is_no_coroutine_fails_as_any_other_does(
     tmp_path: Path, on_failure: str, status: int
@@ -443,6 +448,7 @@ async def test_a_hook_that_is_no_coroutine_fails_as_any_other_does(
     assert [(each.hook, each.outcome) for each in acted] == [("request_head", "failed")]
 
 
+@pytest.mark.full
 async def test_a_class_writes_the_hooks_that_it_wants_and_reads_its_settings(tmp_path: Path) -> None:
     Priced.freed.clear()
     entry = plugin("Priced", config={"per_million": 2.5})
@@ -460,6 +466,7 @@ async def test_a_class_writes_the_hooks_that_it_wants_and_reads_its_settings(tmp
     assert [each.per_million for each in Priced.freed] == [2.5]
 
 
+@pytest.mark.full
 async def test_a_class_sees_and_changes_bodies_and_pieces(tmp_path: Path) -> None:
     async with over_http(PACED, config=listed(tmp_path, plugin("Shouting"))) as house:
         said = await streamed(house.http)
@@ -518,6 +525,7 @@ def test_an_installed_plugin_is_found_by_its_name(monkeypatch: pytest.MonkeyPatc
         python_middleware(Entry("unpriced", "unpriced"))
 
 
+@pytest.mark.full
 async def test_a_plugin_of_the_command_line_is_named_by_its_place(tmp_path: Path) -> None:
     config = Config()
     config = attrs.evolve(config, middleware=attrs.evolve(config.middleware, plugins=(f"{HERE}:Shouting",)))

@@ -310,6 +310,7 @@ IN_DISGUISE = (WorkerGone, EngineGarbled, EngineStalled, WorkerBusy, asyncio.Can
 READS_TEXT = ("detokeniser", "stop strings", *PARSED)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", IN_DISGUISE)
 @pytest.mark.parametrize("door", ["vllm over h2", "vllm over grpcio", *HTTP_DIALECTS])

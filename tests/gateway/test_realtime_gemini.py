@@ -420,6 +420,7 @@ async def test_a_server_that_refuses_a_setup_ends_the_session_with_what_it_says(
     assert events[-1]["error"]["type"] == "server_error"
 
 
+@pytest.mark.full
 async def test_a_server_that_answers_no_setup_is_left() -> None:
     async with live_server(setup=False) as server:
         config = attrs.evolve(CALM, engines=EnginesConfig(question_timeout_s=0.2))
@@ -441,6 +442,7 @@ async def test_a_message_that_is_none_ends_the_session() -> None:
     assert socket.close_code == 1011
 
 
+@pytest.mark.full
 async def test_vertex_has_the_model_of_its_project_and_its_own_path() -> None:
     path = "/v1/projects/p/locations/l"
     async with (

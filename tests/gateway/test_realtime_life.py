@@ -158,6 +158,7 @@ def test_what_answers_sessions_is_loaded_with_the_first_connection() -> None:
 # --------------------------------------------------------------------------------------------------------------- ending
 
 
+@pytest.mark.full
 async def test_a_session_ends_after_its_time_once_nothing_is_under_way() -> None:
     async with over_http(SLOW, config=configured(session_s=0.3)) as house, talk(house) as socket:
         await opened(socket)
@@ -172,6 +173,7 @@ async def test_a_session_ends_after_its_time_once_nothing_is_under_way() -> None
     assert socket.close_code == 1001
 
 
+@pytest.mark.full
 async def test_a_gateway_that_leaves_finishes_the_response_under_way_and_makes_no_other() -> None:
     async with over_http(SLOW) as house, talk(house) as socket, talk(house) as idle:
         await opened(socket)

@@ -364,6 +364,7 @@ async def test_what_is_no_event_is_not_passed_on(frame: str, code: str) -> None:
 # --------------------------------------------------------------------------------------------------------- ends and losses
 
 
+@pytest.mark.full
 async def test_a_server_that_is_lost_fails_what_is_under_way_and_the_client_is_told() -> None:
     async def dies(connection: ServerConnection, peer: Peer) -> None:
         await tell(connection, "response.created", response=response("resp_1"))
@@ -473,6 +474,7 @@ async def test_another_server_is_asked_where_one_cannot_be_reached(there: House)
     assert house.observer.of(RequestFinished)[0].worker == "b"
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("status", "told"), [(401, 500), (404, 500), (429, 503), (500, 500)])
 async def test_a_server_that_refuses_the_handshake_is_told_of_before_the_upgrade(status: int, told: int) -> None:
     def refuse(asked: Any) -> Any:
@@ -489,6 +491,7 @@ async def test_a_server_that_refuses_the_handshake_is_told_of_before_the_upgrade
     assert b"sk-operator" not in answer.body
 
 
+@pytest.mark.full
 async def test_a_session_ends_after_its_time_once_nothing_is_under_way(there: House) -> None:
     config = Config(realtime=RealtimeConfig(session_s=0.3))
     async with passing_to(there.url, config) as house, talk(house, LIVE) as socket:
@@ -515,6 +518,7 @@ async def test_a_gateway_that_leaves_finishes_the_response_under_way_and_makes_n
     assert socket.close_code == 1012
 
 
+@pytest.mark.full
 async def test_a_response_that_takes_too_long_is_ended_where_it_is_made() -> None:
     async def stalls(connection: ServerConnection, peer: Peer) -> None:
         if peer.heard[-1]["type"] == "response.create":

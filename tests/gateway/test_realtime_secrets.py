@@ -184,6 +184,7 @@ async def test_the_settings_of_a_client_secret_are_those_that_the_session_begins
     assert (created["type"], updated["session"]) == ("session.created", {**session, "model": "live"})
 
 
+@pytest.mark.full
 async def test_a_session_whose_server_does_not_take_the_settings_of_its_secret_is_not_opened() -> None:
     async def refuses(connection: ServerConnection, peer: Peer) -> None:
         await tell(

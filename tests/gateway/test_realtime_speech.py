@@ -38,6 +38,7 @@ def heard(events: list[Any]) -> bytes:
     return b"".join(base64.b64decode(each) for each in deltas)
 
 
+@pytest.mark.full
 async def test_an_answer_is_spoken_sentence_by_sentence_and_told_as_its_transcript() -> None:
     async with spoken(SAID) as (house, server), talk(house) as socket:
         session = await opened(socket)

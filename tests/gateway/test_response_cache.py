@@ -424,6 +424,7 @@ async def test_a_gateway_with_another_template_finds_nothing_of_what_its_store_h
     assert contents[1] == contents[2]
 
 
+@pytest.mark.full
 async def test_an_erased_tenant_has_no_kept_answers_and_those_under_way_are_not_kept() -> None:
     def as_tenant(name: str) -> dict[str, str]:
         return {"authorization": f"Bearer key-of-{name}-0123456789"}

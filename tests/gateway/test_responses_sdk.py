@@ -248,6 +248,7 @@ async def test_a_caller_with_too_many_requests_comes_again_when_it_is_told_to() 
     assert seen == [429, 429, 200]
 
 
+@pytest.mark.full
 async def test_a_client_that_waits_no_longer_has_its_response_cancelled() -> None:
     async with over_http(SimulatorConfig(seed=1, faults=(Fault("stall"),))) as house:
         async with sdk(house, max_retries=0) as client:

@@ -235,6 +235,7 @@ async def test_a_lane_makes_one_response_at_a_time() -> None:
     assert (events[-1]["status"], events[-1]["error"]["param"]) == (409, "stream_id")
 
 
+@pytest.mark.full
 async def test_lanes_are_bounded() -> None:
     async with over_http(SLOW, config=config_of(socket_lanes=1)) as house, talk(house) as socket:
         await send(socket, input="a", store=False, stream_id="a", max_output_tokens=200)

@@ -116,6 +116,7 @@ async def test_a_worker_that_retires_finishes_its_requests_and_is_gone_then() ->
     assert done.json()["usage"]["completion_tokens"] == 20
 
 
+@pytest.mark.full
 async def test_a_drain_that_is_waited_for_says_how_many_requests_are_left() -> None:
     async with fleet(SLOW) as (gateway, http, engines):
         await gateway.services.running.roster.add(spec(engines[0], "a"), "admin")

@@ -256,6 +256,7 @@ async def test_a_stream_of_which_all_is_held_back_is_whole_in_the_end(tmp_path: 
     assert answer.content.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("api", [each for each in APIS if each not in ("completions", "generate")])
 async def test_a_plugin_changes_requests_and_events_of_every_api(tmp_path: Path, api: str) -> None:
     path, asked, _, of_whole, _ = APIS[api]
@@ -296,6 +297,7 @@ class Capitals(PythonPlugin):
         return ChangeText(left)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("after", [(2, 5, 3), (0, 0, 1)])
 @pytest.mark.parametrize("stream", [False, True])

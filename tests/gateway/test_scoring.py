@@ -63,6 +63,7 @@ async def ask(house: House, path: str = "/v1/rerank", **fields: Any) -> httpx.Re
 # ---------------------------------------------------------------------------------------------------------- cross-encoders
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", CARRIES)
 @pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
 async def test_a_cross_encoder_reads_each_pair_at_once(dialect: str, path: str) -> None:
@@ -167,6 +168,7 @@ async def test_raw_numbers_of_classes_are_given_where_they_are_asked_for() -> No
     assert answer["data"][0]["probs"] == pytest.approx(raw(CLASSIFIER, "One sheep"), abs=1e-6)
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -229,6 +231,7 @@ async def logprobs(house: House, messages: list[dict[str, str]]) -> dict[str, fl
     }
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "mlx", "trtllm", "tokenspeed", "neutral"])
 async def test_a_model_that_writes_text_is_asked_yes_or_no_on_every_engine(dialect: str) -> None:
     async with fleet(Member("a", dialect, RERANKER)) as house:
@@ -296,6 +299,7 @@ async def test_the_operator_says_which_model_is_a_reranker() -> None:
         assert (await house.http.get("/v1/models/sim")).json()["scores_by"] == "generative"
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("config", "pools", "scores_by"),
     [
@@ -334,6 +338,7 @@ async def next_logprobs(house: House, prompt: str | list[int]) -> dict[int, floa
     return {VOCABULARY.encode(name)[0]: value for name, value in known.items() if name in ("yes", "no")}
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "mlx", "trtllm", "tokenspeed", "neutral"])
 async def test_next_tokens_are_scored_on_every_engine_that_takes_ids(dialect: str) -> None:
     async with fleet(Member("a", dialect, RERANKER)) as house:
@@ -359,6 +364,7 @@ async def test_shares_may_be_of_the_labels_alone_items_may_come_first_and_all_ma
     assert ids[0] == pytest.approx([math.exp(joined[each]) for each in LABELS], rel=1e-4)
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

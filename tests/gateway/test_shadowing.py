@@ -68,6 +68,7 @@ async def test_an_answer_of_another_length_does_not_agree() -> None:
         assert [(each.outcome, each.agrees) for each in copies(house)] == [("ok", False)]
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", ["refuse", "cut", "error", "garbage", "silence"])
 async def test_a_copy_that_fails_changes_nothing(kind: Any) -> None:
     async with fleet(member("one"), member("two", faults=(Fault(kind),)), config=shadowing()) as house:
@@ -143,6 +144,7 @@ async def test_only_the_share_is_copied_and_a_conversation_has_all_or_none() -> 
         assert 0 < copied < 40
 
 
+@pytest.mark.full
 async def test_the_name_that_stands_for_a_model_may_have_the_shadow() -> None:
     routing = RoutingConfig(splits=("house=one:1",), shadows=("house=spare:1",))
     config = attrs.evolve(CALM, routing=routing, model=ModelConfig(aliases=("spare=two",)))

@@ -93,6 +93,7 @@ async def test_a_request_wakes_the_only_engine_once_and_those_that_come_meanwhil
         assert asleep(ops) == marked(ops) == set()
 
 
+@pytest.mark.full
 async def test_an_engine_that_never_wakes_is_waited_for_only_so_long() -> None:
     async with http_fleet() as ops:
         await only(ops, ABLE[0])

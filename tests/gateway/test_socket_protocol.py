@@ -289,6 +289,7 @@ async def test_a_message_that_has_begun_comes_in_time(house: House, name: str) -
     assert bodies(house).size == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("more", PINGS, ids=["ping", "pong", "empty fragment"])
 async def test_what_comes_in_between_gives_a_message_no_more_time(house: House, more: bytes) -> None:
     async with raw(house) as client:

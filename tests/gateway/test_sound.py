@@ -80,6 +80,7 @@ async def test_several_recordings_keep_their_order_between_the_words(qwen: str) 
     assert text.index("first") < text.index("<|AUDIO|>") < text.index("second") < text.rindex("<|AUDIO|>")
 
 
+@pytest.mark.full
 async def test_recordings_of_other_rates_and_bare_samples_are_taken(qwen: str) -> None:
     bare = sound(1.0, 24000)[44:]
     url = {
@@ -167,6 +168,7 @@ async def test_a_model_of_pictures_and_recordings_takes_either_by_vllms_names(ph
     assert set(saw.tensors) == {"input_image_embeds", "image_sizes", "image_attention_mask", "num_img_tokens"}
 
 
+@pytest.mark.full
 async def test_what_vllms_servicer_would_take_for_pictures_is_refused_beside_them(phi: str) -> None:
     async with seeing(phi) as house:
         mixed = await refused(house, image_part(picture(56, 56)), text_part("and"), audio_part(sound(0.5)))

@@ -271,6 +271,7 @@ async def by_key(head: Head) -> Caller:
     return Caller(head.headers["authorization"].removeprefix("Bearer "), "")
 
 
+@pytest.mark.full
 async def test_nothing_of_another_tenant_is_found(house: House) -> None:
     app = App(house.gateway, by_key)
     ours, theirs = (

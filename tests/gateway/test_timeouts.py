@@ -120,6 +120,7 @@ async def test_a_request_whose_time_is_up_before_its_first_byte_is_one_error_504
 # ------------------------------------------------------------------------------------------------- after the first byte
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("header", ["x-smg-token-timeout", "x-smg-request-timeout"])

@@ -222,6 +222,7 @@ async def test_the_operators_policy_is_never_looser_for_what_the_client_says(
     assert f"write policy-{api}" not in tools.ran
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @every_api
 async def test_servers_by_url_are_used_within_the_rules_of_the_file_and_by_the_grants_of_the_key(
@@ -315,6 +316,7 @@ async def test_the_tokens_of_messages_with_servers_are_counted_without_asking_th
     assert counted.json() == plain.json()
 
 
+@pytest.mark.full
 async def test_a_clients_function_keeps_its_name_beside_a_tool_that_would_have_the_same(bounded: House) -> None:
     mine = {"type": "function", "name": "notes__add", "parameters": {"type": "object", "properties": {}}}
     says(bounded, Reply(tool_calls=(("notes__add", {}), ("notes__add_", {"a": 6, "b": 1}))))

@@ -193,6 +193,7 @@ async def test_an_index_is_made_once_for_the_same_tools_and_few_are_kept() -> No
     assert made == [3, 4, 5, 3]
 
 
+@pytest.mark.full
 async def test_a_list_of_tools_is_read_once_for_each_tenant_until_it_changes() -> None:
     asked: list[str] = []
 

@@ -176,6 +176,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(tool=st.dictionaries(st.sampled_from(["type", "container", "file_ids", "filters"]), JSON, max_size=4))
 def test_whatever_a_tool_says_it_is_read_or_refused_at_a_place_in_it(tool: dict[str, Any]) -> None:
     named = "file_ids" in json.dumps(tool) or "container" in json.dumps(tool)

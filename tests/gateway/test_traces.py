@@ -101,6 +101,7 @@ def named(spans: list[Seen], stage: str) -> list[Seen]:
 # ------------------------------------------------------------------------------------------------------------ every API
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("over_port", [False, True], ids=["in process", "over a port"])
 async def test_every_api_makes_one_span_of_the_server_with_its_stages_and_no_content(
     collector: Collector, over_port: bool

@@ -218,6 +218,7 @@ async def test_a_recording_that_was_refused_frees_its_key_and_two_at_once_are_on
     assert asked == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_limits_and_the_ledger_count_a_recording_and_its_seconds_of_sound_have_tokens(
     qwen: str, stream: bool

@@ -51,6 +51,7 @@ async def test_a_tenant_sees_its_own_accounts_and_nothing_of_engines() -> None:
     assert [each.json()["error"]["param"] for each in wrong] == ["tenant", "by", "by", "every", "limit"]
 
 
+@pytest.mark.full
 async def test_without_a_ledger_the_routes_say_so() -> None:
     async with opened() as door:
         answers = [await door.house.http.get("/v1/usage"), await door.http.get("/admin/usage")]

@@ -130,6 +130,7 @@ async def test_with_a_model_vectors_are_made_of_texts_and_queries_and_results_ar
         assert await texts(client, store, "lamp", ranking_options=words_alone) == [LAMP.decode()]
 
 
+@pytest.mark.full
 async def test_where_the_engine_fails_words_alone_are_looked_for_and_the_answer_says_so() -> None:
     async with houses(VECTORS, model="sim") as house, sdk(house, "acme") as client:
         store = await store_of(client, LAMP)

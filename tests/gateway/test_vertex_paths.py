@@ -106,6 +106,7 @@ async def test_what_is_not_there_is_said_in_google_s_envelope(house: House) -> N
     assert "predict" in answer.json()["error"]["message"]
 
 
+@pytest.mark.full
 async def test_a_model_whose_name_has_a_slash_is_its_publisher_s() -> None:
     config = Config(model=ModelConfig(name="org/model"))
     async with (

@@ -97,6 +97,7 @@ async def refused(house: House, *content: dict[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------- what arrives
 
 
+@pytest.mark.full
 async def test_a_picture_arrives_as_tensors_and_the_engine_says_their_shapes(
     qwen: str, served: Callable[..., Any]
 ) -> None:
@@ -509,6 +510,7 @@ async def test_too_many_pictures_are_refused_before_any_is_looked_at(hardened: H
     assert error["code"] == "too_many_media"
 
 
+@pytest.mark.full
 async def test_all_pictures_together_have_a_budget(qwen: str) -> None:
     photo = picture(64, 64) + bytes(1500)
     async with seeing(qwen, max_request_bytes=4000) as house:

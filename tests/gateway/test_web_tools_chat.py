@@ -190,6 +190,7 @@ async def test_calls_of_built_in_tools_are_told_by_tool(house: House, form: Form
     assert [each.get("tool") for each in timeline] == [None, "web_search.web_search", None]
 
 
+@pytest.mark.sampled(keep=2)
 @every_form
 async def test_what_the_policy_denies_is_not_offered(site: WebSite, tmp_path: Path, form: Form) -> None:
     config = web_config(tmp_path, site)

@@ -121,6 +121,7 @@ async def picture(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("api", list(SHOWING))
 async def test_a_picture_is_passed_on_as_data_wherever_it_is(api: str) -> None:
     path, fields = SHOWING[api]
@@ -166,6 +167,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.full
 async def test_events_are_read_whatever_they_are_called() -> None:
     async with before("a") as house:
         for kind in KINDS:
@@ -177,6 +179,7 @@ async def test_events_are_read_whatever_they_are_called() -> None:
                     assert (answer.status_code, '"content":"Hi"' in answer.text) == (200, True), (kind, lead, streams)
 
 
+@pytest.mark.sampled(keep=12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "lead", [b"", b"\n ", b"\xef\xbb\xbf \t", b" " * 200_000], ids=["none", "blanks", "mark", "many"]
@@ -188,6 +191,7 @@ async def test_an_object_is_read_whatever_it_is_called(kind: str, lead: bytes) -
     assert answer.json()["choices"][0]["message"]["content"] == "Hi"
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_neither_is_refused(kind: str) -> None:
     async with before("a") as house:

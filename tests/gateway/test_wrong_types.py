@@ -314,6 +314,7 @@ def param_of(api: str, error: dict[str, Any]) -> str:
     return str(error.get("param") or (quoted.group(1) if quoted else error["message"].split(":")[0]))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, RESPONSES, MESSAGES, GEMINI, INTERACTIONS])
 async def test_what_says_the_kind_of_an_object_is_refused_as_every_other_value_of_a_wrong_type(api: str) -> None:
@@ -355,6 +356,7 @@ async def test_no_error_calls_a_value_by_its_name_in_python(api: str) -> None:
         assert refused > 5
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("given", [5, 1.5, True, ["x"], {"a": 1}, None])
 async def test_an_entry_of_a_map_is_named_with_its_name(given: Any) -> None:
     maps: list[tuple[str, dict[str, Any], str]] = [

@@ -56,6 +56,7 @@ async def test_a_response_is_read_as_it_was_written(store, clock) -> None:
     assert await store.response("acme", "resp_2") is None
 
 
+@pytest.mark.full
 async def test_a_later_state_takes_the_place_of_an_earlier_one(store, clock) -> None:
     await store.write("acme", [response(clock, status="in_progress")])
     await store.write("acme", [response(clock, status="completed", output=b"[1]")])
@@ -200,6 +201,7 @@ async def test_an_item_is_read_as_it_was_written_and_can_be_taken_out(store, clo
     assert [each.id for each in (await store.items("acme", "conv_1")).data] == ["msg_2"]
 
 
+@pytest.mark.full
 async def test_items_after_one_that_was_taken_out_come_at_the_end(store, clock) -> None:
     await store.write("acme", [conversation(clock), AppendItems("conv_1", (item(clock, "a"), item(clock, "b")))])
     await store.write("acme", [DeleteItem("conv_1", "b")])
@@ -458,6 +460,7 @@ async def test_a_lease_has_one_owner_until_it_ends(store, clock) -> None:
     assert await store.acquire("acme", "response", "resp_1", "three", 30) is not None
 
 
+@pytest.mark.full
 async def test_of_many_that_want_a_lease_one_gets_it(store, clock) -> None:
     for _ in range(2):  # where there was none, and where one has ended
         got = await asyncio.gather(*(store.acquire("acme", "response", "r", f"p{n}", 30) for n in range(8)))
@@ -715,6 +718,7 @@ async def test_what_is_kept_longer_in_a_write_that_fails_is_not(store, clock) ->
     assert await store.sweep() == 2
 
 
+@pytest.mark.full
 async def test_what_has_expired_is_made_anew_before_it_was_swept(store, clock) -> None:
     soon = clock.time() + 10
     await store.write("acme", [response(clock, expires_at=soon), record(clock, "b_1", expires_at=soon)])

@@ -235,6 +235,7 @@ async def _served_once(store: Any, clock: FakeClock) -> None:
     clock.advance(2)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     ("change", "waits"),
@@ -311,6 +312,7 @@ def _run(file: Path, statement: str) -> None:
     connection.close()
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("what", WRONG)
 async def test_a_file_that_is_not_as_it_should_be_is_opened_at_the_start_or_refused_then(
     what: str, tmp_path: Path, clock: FakeClock

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.anyio
 NOTE = StoredRecord(kind="note", id="n-1", body=b"{}", created_at=1.0)
 
 
+@pytest.mark.full
 async def test_what_was_put_is_there_when_the_store_is_opened_again(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/notes.db"
     async with open_store(url) as store:

@@ -217,6 +217,7 @@ async def test_records_behind_one_that_is_gone_are_found_by_its_position_and_not
     assert [each.id for each in (await store.records("acme", "batch", after=last.position)).data] == ["r_1", "r_0"]
 
 
+@pytest.mark.full
 @given(
     st.integers(0, 6),
     st.lists(st.lists(st.tuples(st.sampled_from(["put", "delete"]), st.integers(0, 9)), max_size=3), max_size=6),

@@ -42,6 +42,7 @@ async def stream_of(store: Backend) -> list[Any]:
     return [msgspec.json.decode(event.data) for event in await store.events(TENANT, ID)]
 
 
+@pytest.mark.full
 async def test_a_run_is_not_lost_however_long_it_takes(waiting: Waiting, store: Backend, clock: FakeClock) -> None:
     worker = await taken(waiting)
     await worker.begins()

@@ -58,6 +58,7 @@ async def test_parameters_that_a_store_does_not_have_are_refused(url: str, clock
     assert "\n" not in said
 
 
+@pytest.mark.full
 async def test_a_postgresql_whose_user_may_only_read_is_refused(postgresql: str, schema: str, clock: FakeClock) -> None:
     role = f"reader_{schema}"
     administer(postgresql, f"CREATE ROLE {role} LOGIN; ALTER ROLE {role} SET default_transaction_read_only = on")
@@ -120,6 +121,7 @@ def own(tmp_path: Path) -> Iterator[Redis]:
         yield Redis(f"redis://{server.host}:{server.port}", control)
 
 
+@pytest.mark.full
 async def test_a_redis_is_refused_for_what_would_lose_things_and_opened_otherwise(own: Redis, clock: FakeClock) -> None:
     own.control.config_set("maxmemory-policy", "allkeys-lru")
     store = await open_history(HistoryConfig(url=own.url), clock)  # its memory has no bound: nothing is evicted
@@ -135,6 +137,7 @@ async def test_a_redis_is_refused_for_what_would_lose_things_and_opened_otherwis
     assert "this Redis is a replica" in await refusal(own.url, clock)
 
 
+@pytest.mark.full
 async def test_a_redis_that_does_not_say_what_it_is_is_opened_with_a_warning(
     own: Redis, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -148,6 +148,7 @@ OWN = Names.parse(
 )
 
 
+@pytest.mark.full
 async def test_tables_and_columns_have_the_names_of_the_deployment(tmp_path: Path, clock) -> None:
     async with opens_sql(f"sqlite:///{tmp_path}/history.db", OWN, clock)() as store:
         await store.write("acme", [response(clock, body=b"{}"), conversation(clock), record(clock, "b")])
@@ -245,6 +246,7 @@ async def test_a_full_disk_is_said_and_what_was_there_is_still_read(tmp_path: Pa
         await store.write("acme", [response(clock, "resp_3")])
 
 
+@pytest.mark.full
 async def test_a_file_that_cannot_be_opened_stops_the_start(tmp_path: Path, clock) -> None:
     (tmp_path / "text.db").write_text("this is no database, and long enough to be seen as none" * 50)
     for place in (tmp_path / "missing" / "history.db", tmp_path, tmp_path / "text.db"):

@@ -167,6 +167,7 @@ async def test_a_paused_call_holds_a_node_server_and_loses_nothing(transport: Tr
     assert len(ear.got) == 64
 
 
+@pytest.mark.full
 async def test_a_node_servers_stream_limit_is_kept(connect: Callable[[str | Target], Transport]) -> None:
     async with node("--streams", "2") as (port, _):
         transport = connect(f"grpc://127.0.0.1:{port}")

@@ -41,6 +41,7 @@ def test_every_text_becomes_a_legal_name_and_a_legal_one_stays(text: str) -> Non
         assert name == text
 
 
+@pytest.mark.full
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "X", "y z", "y_z", "a_x", "é" * 70]) | TEXT), unique=True
@@ -93,6 +94,7 @@ def test_what_is_not_ambiguous_is_read_as_it_is(value: Any) -> None:
     assert strict_object(json.dumps({"jsonrpc": "2.0", "value": value}), 100)["value"] == value
 
 
+@pytest.mark.full
 @given(st.lists(st.sampled_from(["\\", "\ud83d", "\ude00", "u", "d83d", "é", '"', "\\ud800"]), max_size=9))
 def test_a_half_of_a_character_becomes_the_sign_for_it_and_all_else_stays(pieces: list[str]) -> None:
     text = json.loads(json.dumps("".join(pieces)))  # two halves side by side are one character

@@ -190,6 +190,7 @@ async def test_calls_that_find_their_session_forgotten_at_one_time_open_one_new_
     assert server.methods.count("initialize") == 2
 
 
+@pytest.mark.full
 async def test_lists_resources_and_pings_find_a_forgotten_session_as_calls_do() -> None:
     async with forgetting("streamable") as (server, tools):
         request = tools.for_request()
@@ -269,6 +270,7 @@ def until(started: asyncio.Event) -> Callable[[float], Awaitable[None]]:
     return sleep
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", list(KINDS))
 async def test_a_server_started_anew_under_calls_runs_again_what_may_run_twice_and_nothing_else(kind: str) -> None:

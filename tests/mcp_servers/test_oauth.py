@@ -221,6 +221,7 @@ async def test_client_credentials_bring_a_token_and_another_when_it_was_revoked(
     assert {each["grant_type"] for each in made.asked} == {"client_credentials"}
 
 
+@pytest.mark.full
 async def test_a_caller_s_own_token_is_used_in_place_of_the_operator_s_authorization() -> None:
     async with authority() as made:
         oauth = {"grant": "client_credentials", "client_id": "me", "client_secret": "s", "issuer": made.base}
@@ -267,6 +268,7 @@ async def test_a_server_that_nobody_authorized_this_program_for_is_refused(
             await asyncio.gather(*(tools.tools() for _ in range(5)))
 
 
+@pytest.mark.full
 async def test_a_secret_is_not_sent_to_an_authorization_server_that_the_mcp_server_names_instead() -> None:
     async with authority() as made, authority() as other:
         issuer = other.base
@@ -281,6 +283,7 @@ async def test_a_secret_is_not_sent_to_an_authorization_server_that_the_mcp_serv
 # --------------------------------------------------------------------------------------------------- refresh tokens that are kept
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("expires_at", [1.0, 1e12, None], ids=["expired", "revoked", "of an older version"])
 async def test_a_kept_refresh_token_is_used_where_the_token_is_not_good_any_more(
     tmp_path: Path, expires_at: float | None
@@ -313,6 +316,7 @@ async def test_the_time_when_a_token_expires_is_kept_with_it(tmp_path: Path) -> 
     assert not other.expired
 
 
+@pytest.mark.full
 async def test_a_token_that_expires_in_a_session_is_refreshed_before_the_server_refuses_it(tmp_path: Path) -> None:
     now = 1000.0
     store = tmp_path / "tokens.json"
@@ -387,6 +391,7 @@ async def test_who_wants_a_file_that_another_has_locked_waits(tmp_path: Path) ->
     assert await other.get_tokens() == OAuthToken(access_token="a")
 
 
+@pytest.mark.full
 async def test_a_refresh_waits_for_another_process_that_has_the_file_and_uses_its_token(tmp_path: Path) -> None:
     store = tmp_path / "tokens.json"
     async with authority() as made:
@@ -406,6 +411,7 @@ async def test_a_refresh_waits_for_another_process_that_has_the_file_and_uses_it
     assert made.grants == ["authorization_code"]
 
 
+@pytest.mark.full
 async def test_a_refresh_is_finished_and_kept_although_its_caller_leaves_and_the_session_closes(tmp_path: Path) -> None:
     store = tmp_path / "tokens.json"
     async with authority(rotates=True) as made, httpx2.AsyncClient() as client:
@@ -532,6 +538,7 @@ async def test_client_credentials_ask_for_the_scope_of_the_settings() -> None:
         assert [each["scope"] for each in made.asked] == ["colours:read"]
 
 
+@pytest.mark.full
 async def test_a_login_at_an_authorization_server_that_names_itself_keeps_the_tokens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -567,6 +574,7 @@ async def test_a_program_may_give_code_and_state_alone_where_no_issuer_came(tmp_
             assert await add(tools) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("methods", [["client_secret_post", "client_secret_basic"], ["client_secret_post"]])
 async def test_a_client_of_the_settings_is_used_where_none_can_be_registered(
     tmp_path: Path, methods: list[str]

@@ -427,6 +427,7 @@ async def test_nothing_of_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> 
 # --------------------------------------------------------------------------------------- servers that a request brings along
 
 
+@pytest.mark.full
 async def test_a_request_may_bring_a_server_where_the_rules_allow_it() -> None:
     async with serving(colours().streamable_http_app()) as port:
         egress = {"schemes": ["http"], "ports": [port], "private": ["127.0.0.1"]}
@@ -763,6 +764,7 @@ async def test_a_walk_over_pages_ends_at_a_cursor_that_was_seen_before(what: str
     assert found == [entry(what, name) for name in ("nNone", "na", "nb")]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("what", list(LISTS))
 async def test_a_list_whose_cursors_never_end_has_each_entry_once(what: str) -> None:

@@ -226,6 +226,7 @@ async def test_a_long_page_is_cut_and_says_so(site: Site) -> None:
 # ---------------------------------------------------------------------------------------------------------------- reading
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alone", [False, True], ids=["trafilatura", "alone"])
 async def test_a_page_is_read_with_and_without_the_library(alone: bool) -> None:
     title, text = await PageReader(FetchSettings(), alone=alone).read(PAGE, "text/html")
@@ -265,6 +266,7 @@ def test_a_page_is_decoded_by_what_it_says_of_itself() -> None:
     assert body_text(b"\xff", "text/plain; charset=base64") == "\ufffd"
 
 
+@pytest.mark.full
 @given(st.text(max_size=100))
 def test_a_text_cannot_end_its_own_marks(text: str) -> None:
     lines = foreign(text, "a page").split("\n")

@@ -141,6 +141,7 @@ def test_whatever_is_sent_is_read_or_refused(text: str) -> None:
         return
 
 
+@pytest.mark.full
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

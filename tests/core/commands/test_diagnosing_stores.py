@@ -88,6 +88,7 @@ async def test_a_valkey_that_evicts_or_is_nearly_full_is_said(valkey: str) -> No
     assert "evicts what is kept" in said(evicting, "FAIL")
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("scheme", ["redis", "valkey", "postgresql", "oracle"])
 async def test_a_server_that_is_away_or_does_not_answer_is_said_in_time(scheme: str) -> None:
     path = "limits" if scheme == "valkey" else "history"
@@ -141,6 +142,7 @@ async def test_a_file_that_is_no_database_or_is_held_is_said(tmp_path: Path) -> 
     assert f"{garbled}: file is not a database -> put its copy back" in said(found, "FAIL")
 
 
+@pytest.mark.full
 async def test_nothing_is_made_and_a_history_that_is_there_is_well(tmp_path: Path) -> None:
     new = await looked(history={"url": f"sqlite:///{tmp_path}/new.db"})
     made = sorted(tmp_path.iterdir())

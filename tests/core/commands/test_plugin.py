@@ -23,6 +23,7 @@ SERVICES = Path(__file__).parent.parent.parent.parent / "build" / "services"
 NEEDED = ("clang", "wasm-ld", "node")
 
 
+@pytest.mark.full
 def test_check_prints_what_a_component_did(capsys: pytest.CaptureFixture[str]) -> None:
     settings = {"config": {"do": "nothing"}, "deadline_ms": 20_000}
     assert main(["plugin", "check", str(GUESTS / "attacks.wasm"), "--settings", json.dumps(settings)]) == 0

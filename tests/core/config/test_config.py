@@ -388,6 +388,7 @@ def test_flags_variables_and_files_read_the_same_value_alike(overrides: dict[str
     assert from_flags == load_config(file_text=json.dumps(nested), file_name="c.json")
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize(
     "text", ["a\u2028b", "a\u2029b", "\ufeffa", "a\x85b", "\x7f", "\uffff", "😀 é", 'a"b\\c', "# no comment"]
 )
@@ -442,6 +443,7 @@ def test_off_in_yaml_is_the_word_where_it_is_one_of_the_choices() -> None:
     assert problems(file_text="model: {parser: off}") == ("config.yaml: model.parser: expected string, not false",)
 
 
+@pytest.mark.full
 def test_yaml_is_not_loaded_until_it_is_read() -> None:
     code = "import sys, smg_core.config as c; c.load_config(file_text='', file_name='a.toml'); print('yaml' in sys.modules)"
 

@@ -112,6 +112,7 @@ async def test_a_name_without_addresses_is_no_answer() -> None:
         assert await asked.missed() == "it has no A or AAAA record"
 
 
+@pytest.mark.full
 async def test_a_family_that_is_not_answered_makes_the_answer_unusable() -> None:
     async with source(f"grpc://{NAME}:50051", dns_timeout_s=0.3) as asked:
         asked.server.silent = True

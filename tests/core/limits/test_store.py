@@ -263,6 +263,7 @@ class SlowLink:
             writer.close()
 
 
+@pytest.mark.full
 async def test_a_slow_server_admits_the_limit_and_not_one_more(valkey: ValkeyServer, url: str) -> None:
     link = SlowLink(valkey.port, 0.02)
     async with listening(link.take) as port, counting(f"redis://127.0.0.1:{port}", timeout_s=PATIENCE) as store:

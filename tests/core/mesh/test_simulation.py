@@ -65,6 +65,7 @@ def test_all_know_the_same_three_periods_after_a_partition_has_healed(seed: int,
     equal_after(network, 3 * network.terms.sync_s)
 
 
+@pytest.mark.full
 @given(SEEDS)
 @SLOW
 def test_members_that_restart_without_memory_or_with_a_clock_set_back_are_known_as_they_are_now(seed: int) -> None:

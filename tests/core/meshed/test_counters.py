@@ -178,6 +178,7 @@ def test_scopes_are_bounded(most: int) -> None:
     assert len(counters._own) == len(counters._scopes) == most
 
 
+@pytest.mark.full
 def test_another_process_that_speaks_for_its_gateway_loses_nothing_and_counts_nothing_twice() -> None:
     fleet = Fleet(3, random.Random(1), processes=2)
     fleet.demand(2.0, DAY, {"m0": 60.0, "m1": 60.0})

@@ -461,6 +461,7 @@ async def test_an_engine_that_is_away_holds_no_tokenizer_whatever_an_operator_wa
     assert answer.status_code == 200
 
 
+@pytest.mark.full
 async def test_an_engine_that_comes_back_in_another_dialect_is_spoken_to_in_that() -> None:
     async with SimulatedEngine(SAYS) as engine, house_of(engine.target) as house:
         await house.gateway.ready()

@@ -103,6 +103,7 @@ def test_a_file_that_is_gone_is_found_by_the_next_line(path, verify, caplog) -> 
     assert verify(path)[0] == 1
 
 
+@pytest.mark.full
 def test_what_a_crash_left_stays_and_the_chain_goes_on(path, verify) -> None:
     log_at(path).append({"event": "asked"})
     with path.open("ab") as file:
@@ -168,6 +169,7 @@ def test_a_full_file_that_was_being_set_aside_when_its_process_ended_is_not_take
     assert verify(*files)[0] == 0
 
 
+@pytest.mark.full
 def test_several_processes_write_one_chain(path, verify) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "150"], env=os.environ) for name in ("a", "b")
@@ -240,6 +242,7 @@ def test_a_disk_without_room_for_a_line_is_noticed_before_a_gateway_starts(path)
     assert "cannot be written: File too large" in told[1]
 
 
+@pytest.mark.full
 def test_verify_knows_an_empty_file_a_file_named_twice_and_a_pipe(path, verify, capsys) -> None:
     empty, pipe = path.with_name("empty"), path.with_name("pipe")
     empty.write_bytes(b"")

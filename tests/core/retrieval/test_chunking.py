@@ -63,6 +63,7 @@ def test_a_chunk_ends_with_a_paragraph_where_one_ends_near() -> None:
     assert all(each.text.endswith("four.") for each in chunks)
 
 
+@pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("unit", ["x", "\u4e2d", " ", "\n", "a "])
 def test_a_text_of_one_long_line_is_cut_in_time_that_grows_with_it(unit: str) -> None:
     chunks = cut([unit * 65536] * 4, AUTO_CHUNKING)

@@ -125,6 +125,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(300))
 @given(
     st.one_of(
@@ -166,6 +167,7 @@ def written(tree: Any) -> str:
     return f"{tree['key']} {SIGNS[tree['type']]} {value}"
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200))
 @given(TREES, st.dictionaries(KEYS, VALUES))
 def test_a_filter_that_is_written_in_the_language_holds_for_the_same_files(tree: Any, file: dict[str, Any]) -> None:

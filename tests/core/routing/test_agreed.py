@@ -130,6 +130,7 @@ def test_a_prompt_that_has_no_block_behind_what_is_common_has_no_owner() -> None
     assert agreed.owners(WORKERS, [8] * len(WORKERS), asking([1] * 11), 0.75) == ((), 0.0)
 
 
+@pytest.mark.full
 def test_where_gateways_do_not_see_each_others_requests_a_prompt_stays_longer_with_who_tells_of_it() -> None:
     held = [5] * 2000
 

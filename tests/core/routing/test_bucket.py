@@ -66,6 +66,7 @@ def test_prompts_of_one_length_are_spread_over_all_workers() -> None:
     assert max(counts.values()) - min(counts.values()) <= 4
 
 
+@pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("short", [1024, 1200, 1366, 1500, 1800, 1900, 2040, 2730])
 def test_lengths_a_third_of_a_doubling_apart_are_told_apart(short: int) -> None:
     policy, workers, long = Bucket(SETTINGS), fleet(2), short * 3 // 2

@@ -105,6 +105,7 @@ def remove(index: KvIndex, engines: Engines, place: CachePlace, prompt: Prompt, 
     index.apply(place, KvBlocksRemoved(names, tier), 2.0)
 
 
+@pytest.mark.full
 @given(CHANGES, st.lists(PROMPTS, max_size=6))
 @settings(max_examples=examples(150), deadline=None)
 def test_the_index_says_of_every_place_what_its_engine_holds_and_where(

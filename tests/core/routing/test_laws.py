@@ -62,6 +62,7 @@ def told(answer: Pick) -> tuple[object, ...]:
     return answer.worker.name, answer.rank, answer.why, list(answer.scores), list(answer.matched), answer.cached
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 @given(rounds=ROUNDS, seed=st.integers(0, 9))

@@ -69,6 +69,7 @@ def test_a_header_that_says_nonsense_or_more_than_it_may_is_refused_by_its_name(
     assert header in caught.value.message
 
 
+@pytest.mark.full
 @given(st.text(max_size=12), st.sampled_from(sorted(HEADERS)))
 def test_whatever_a_header_says_it_sets_a_time_out_within_its_bounds_or_is_refused(text: str, header: str) -> None:
     settings, name = TimeoutsConfig(), HEADERS[header]

@@ -313,6 +313,7 @@ HARMLESS_STEPS = st.one_of(
 )
 
 
+@pytest.mark.full
 @given(
     steps=st.lists(HARMLESS_STEPS, max_size=4),
     searched=st.lists(NAMED, max_size=2),

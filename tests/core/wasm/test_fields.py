@@ -148,6 +148,7 @@ def test_a_long_answer_takes_as_much_memory_each_time_and_no_more(sandbox: None)
     guest.close()
 
 
+@pytest.mark.full
 def test_a_guest_that_talks_gives_way_to_the_event_loop(sandbox: None) -> None:
     """A call of the host takes as long as thousands of instructions, and counts as a few."""
     compiled = SANDBOX.compile((GUESTS / "attacks.wasm").read_bytes(), Limits(deadline_ms=60_000), ())

@@ -51,6 +51,7 @@ def test_values_are_counted_as_a_parser_would_and_a_little_room_is_given_for_emp
     assert counted >= min(values_in(value), len(data) // 2)
 
 
+@pytest.mark.full
 @given(VALUES, st.integers(1, 40))
 def test_nesting_is_that_of_the_parsed_value(value: Any, piece: int) -> None:
     data = json.dumps(value).encode()

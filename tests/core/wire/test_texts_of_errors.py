@@ -14,6 +14,7 @@ from smg_core.wire.errors import anthropic_error, anthropic_text, gemini_error, 
 counts = st.integers(1, 10**7)
 
 
+@pytest.mark.full
 @given(counts, counts, counts)
 def test_messages_has_two_texts_for_a_prompt_that_does_not_fit(prompt, requested, context):
     error = PromptTooLong(prompt, requested, context)

@@ -68,6 +68,7 @@ async def test_a_prompt_over_the_trigger_is_compacted_and_the_answer_follows_its
     assert after.usage.input_tokens + after.usage.cache_read_input_tokens == counted.input_tokens
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_an_answer_ends_behind_the_summary_where_the_client_wants_that(stream: bool) -> None:
     async with here(SHORTENS) as talk:

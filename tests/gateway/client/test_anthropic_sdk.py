@@ -107,6 +107,7 @@ async def test_thinking_and_parallel_calls_come_in_order_and_go_back_as_the_mode
     assert told(second.content)[-1] == ("text", "Cold.")
 
 
+@pytest.mark.full
 async def test_a_tool_runner_runs_its_tools_without_threads() -> None:
     asked: list[str] = []
 
@@ -124,6 +125,7 @@ async def test_a_tool_runner_runs_its_tools_without_threads() -> None:
     assert told(last.content)[-1] == ("text", "Cold in both.")
 
 
+@pytest.mark.full
 async def test_count_tokens_is_what_the_same_request_is_charged() -> None:
     picture = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     requests: list[dict[str, Any]] = [
@@ -225,6 +227,7 @@ async def test_stop_sequences_and_limits_have_their_reasons() -> None:
     assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 1)
 
 
+@pytest.mark.full
 async def test_a_prompt_without_an_answer_is_in_the_engines_cache_for_the_next_request() -> None:
     long: Any = [{"role": "user", "content": "word " * 200}]
     async with here(SimulatorConfig()) as talk:

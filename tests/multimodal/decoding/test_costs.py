@@ -51,6 +51,7 @@ def test_tensors_are_bounded_closely_by_the_size_alone(name: str, width: int, he
     assert PROCESSORS[name].measure(Size(height, width))[0] == item.tokens
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", ["llava-next", "llava-onevision", "qwen2.5-vl", "phi-4", "phi-3"])
 def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:

@@ -54,6 +54,7 @@ def test_the_size_is_the_one_that_the_library_finds(name: str, width: int, heigh
     assert decode_image(data, ImageLimits(formats=ALL)).size == (width, height)
 
 
+@pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", WRITTEN)
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 5000), st.binary(min_size=1, max_size=8), st.booleans())

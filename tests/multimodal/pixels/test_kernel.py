@@ -346,6 +346,7 @@ print("done")
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("refused", ["address space", "executable memory"])
 def test_where_memory_cannot_be_mapped_or_executed_one_warning_is_given_and_pillow_does_the_work(refused: str) -> None:
     out = subprocess.run([sys.executable, "-c", REFUSED, refused], capture_output=True, text=True, timeout=PATIENCE)

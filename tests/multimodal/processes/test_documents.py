@@ -34,6 +34,7 @@ async def reader() -> AsyncIterator[DocumentReader]:
     made.close()
 
 
+@pytest.mark.full
 def test_a_process_gives_the_text_and_the_errors_that_reading_here_gives(apart: DecoderProcesses) -> None:
     for data in (pdf("One\nline", "", "and é"), locked("x", "y"), scan(), b"%PDF-1.4", b"x"):
         told = []
@@ -65,6 +66,7 @@ def test_what_takes_too_much_memory_is_refused(apart: DecoderProcesses) -> None:
     assert apart.document(pdf("the next"), LIMITS).text == "the next"
 
 
+@pytest.mark.full
 def test_where_a_process_ends_over_a_picture_the_text_and_the_pictures_before_it_are_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -87,6 +89,7 @@ def test_where_a_process_ends_over_a_picture_the_text_and_the_pictures_before_it
     processes.close()
 
 
+@pytest.mark.full
 @pytest.mark.anyio
 async def test_a_document_that_comes_again_is_not_read_again(
     reader: DocumentReader, monkeypatch: pytest.MonkeyPatch

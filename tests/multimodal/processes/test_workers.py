@@ -157,6 +157,7 @@ def test_a_clip_comes_frame_by_frame_as_it_would_here(apart: DecoderProcesses) -
     assert len(apart.processes) == 1
 
 
+@pytest.mark.full
 def test_a_recording_comes_as_it_would_here(apart: DecoderProcesses) -> None:
     limits = ImageLimits()
     for data in (coded_sound("mp3"), coded_sound("ogg"), coded_clip("mp4", 4, sound=0.3)):
@@ -167,6 +168,7 @@ def test_a_recording_comes_as_it_would_here(apart: DecoderProcesses) -> None:
     assert len(apart.processes) == 1
 
 
+@pytest.mark.full
 def test_errors_of_clips_and_recordings_are_the_same_and_the_process_goes_on(apart: DecoderProcesses) -> None:
     limits, whole = ImageLimits(), coded_clip("mp4", 30)
     facts = apart.clip_facts(whole, limits)

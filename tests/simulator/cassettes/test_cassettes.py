@@ -301,6 +301,7 @@ def test_keys_in_a_query_are_left_out() -> None:
     assert kept_path("/v1/models", "") == "/v1/models"
 
 
+@pytest.mark.full
 @given(st.text(), st.text())
 def test_redaction_keeps_lengths_and_shared_beginnings(one: str, two: str) -> None:
     def redacted(text: str) -> str:

@@ -336,6 +336,7 @@ def test_the_shipped_model_is_small_and_knows_its_marks() -> None:
     assert engine().model_info().context_length == 32768
 
 
+@pytest.mark.full
 @given(st.text(max_size=60))
 def test_any_text_survives_the_shipped_tokenizer(text: str) -> None:
     assert WORDS.decode(WORDS.encode(text)) == text

@@ -35,6 +35,7 @@ def ten_times() -> list[ServedRequest]:
     return overload(flood(10.0), SETTINGS)
 
 
+@pytest.mark.full
 def test_goodput_at_ten_times_the_capacity_is_within_a_tenth_of_its_peak(ten_times: list[ServedRequest]) -> None:
     peak = max(goodput(overload(flood(times), SETTINGS)) for times in (0.8, 1.0, 1.5, 2.0))
 

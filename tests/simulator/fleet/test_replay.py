@@ -154,6 +154,7 @@ class Recording(RoundRobin, Observing):
         self.blocks.pop(worker, None)
 
 
+@pytest.mark.full
 def test_kv_events_that_come_on_time_say_what_the_engines_hold() -> None:
     made, engines = Recording(), list[FleetEngine]()
 

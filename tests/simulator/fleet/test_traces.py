@@ -83,6 +83,7 @@ def test_what_is_no_trace_is_refused_with_its_line(lines: list[str], said: str) 
         read_trace("odd", lines, 10)
 
 
+@pytest.mark.full
 @given(st.lists(st.text(max_size=30), max_size=4))
 def test_any_lines_are_read_or_refused(lines: list[str]) -> None:
     for head in ([], MOONCAKE[:1], AZURE[:1], BURST_GPT[:1]):
@@ -186,6 +187,7 @@ def test_the_command_says_how_far_each_run_is_and_compares_cache_aware_unasked(
     assert all(name in told.out for name in every)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("flags", "said"),

@@ -160,6 +160,7 @@ async def test_a_dripping_stream_takes_its_time_for_every_token(codec) -> None:
         assert clock.monotonic() - began == 21
 
 
+@pytest.mark.sampled(keep=3)
 async def test_faults_can_be_added_while_it_runs(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
         await client.ask()

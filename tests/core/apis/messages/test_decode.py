@@ -158,6 +158,7 @@ def test_a_conversation_is_read_back_as_it_was_written(turns: tuple[Message, ...
     assert plain(decoded(body, count=True).generation.messages) == plain(turns)
 
 
+@pytest.mark.full
 @given(conversations())
 def test_every_part_knows_its_block(turns: tuple[Message, ...]) -> None:
     body = written(turns)

@@ -61,6 +61,7 @@ async def test_a_unary_call_returns_its_one_message(reached: tuple[PeerEngine, T
     assert await reached[1].unary(ECHO, b"hello", timeout=PATIENCE) == b"hello"
 
 
+@pytest.mark.sampled(keep=8)
 async def test_a_megabyte_goes_each_way(reached: tuple[PeerEngine, Transport]) -> None:
     message = bytes(range(256)) * 4096
     assert await reached[1].unary(ECHO, message) == message

@@ -149,6 +149,7 @@ async def test_a_tool_is_called() -> None:
     assert sink.of(Finished)[0].reason == "tool_calls"
 
 
+@pytest.mark.full
 async def test_several_choices_and_logprobs() -> None:
     async with far(config=SimulatorConfig()) as (_, engine):
         sink = await heard(engine, asked(sampling=Sampling(n=2, temperature=1.0, max_tokens=5, logprobs=2)))

@@ -27,6 +27,7 @@ def request(data=b"RIFF", *, stream=False, temperature=0.0, source=None):
     )
 
 
+@pytest.mark.full
 @given(
     data=st.binary(min_size=1, max_size=200),
     language=st.none() | TEXTS,

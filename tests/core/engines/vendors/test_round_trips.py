@@ -159,6 +159,7 @@ READ: dict[str, tuple[Callable[[], Any], str, Callable[[bytes], GenerationReques
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", READ)
 @given(request=talks())
 @settings(max_examples=60)

@@ -272,6 +272,7 @@ def unanswered() -> Iterator[int]:
             each.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["h2", "grpcio", "http"])
 async def test_a_request_whose_engine_cannot_be_connected_to_in_its_own_time_moves(way: str) -> None:
     async with road(engines=[ScriptedEngine("never"), ScriptedEngine("moved")]) as here:

@@ -71,6 +71,7 @@ def test_steady_noise_is_no_speech(level: float) -> None:
     assert turns(noise(8.0, level)) == []
 
 
+@pytest.mark.full
 def test_loud_noise_that_begins_is_given_up_once_it_stays() -> None:
     found = turns(bytes(RATE * 2) + noise(10.0, -20.0))
     assert [begins for _, begins in found] == [True, False]

@@ -40,6 +40,7 @@ def test_whatever_a_model_writes_makes_an_item_that_can_be_replayed(kind: str, s
     assert {**fields, "environment": None} == {**again, "environment": None}
 
 
+@pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("kind", CLIENT_ITEMS)
 @given(item=st.dictionaries(WORDS, VALUES, max_size=4))
 def test_whatever_a_client_replays_is_arguments(kind: str, item: dict[str, Any]) -> None:

@@ -350,6 +350,7 @@ def test_usage_may_be_asked_for_as_in_chat_and_always_comes() -> None:
     assert decode(stream=True, stream_options={"include_usage": True}).generation.stream
 
 
+@pytest.mark.full
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

@@ -76,6 +76,7 @@ def failure(code: int, **more) -> bytes:
     return pb.GenerateEvent(failure=pb.Failure(code=code, message="10.0.0.7 is full", **more)).SerializeToString()
 
 
+@pytest.mark.full
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=50), samplings, constraints, st.booleans(), st.none() | st.text())
 def test_a_request_arrives_as_it_was_asked(ids, sampling, constraint, stream, salt) -> None:
     asked = EngineRequest("r", TokenIds(ids), sampling, stream, constraint, 3, "{}", cache_salt=salt)

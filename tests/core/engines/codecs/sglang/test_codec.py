@@ -184,6 +184,7 @@ def test_what_the_wire_cannot_say_is_refused_by_name(sampling: dict, outer: dict
     assert caught.value.param == param
 
 
+@pytest.mark.full
 @given(
     cuts=st.lists(st.integers(0, 11), max_size=6),
     finish=st.sampled_from(["stop", "length"]),
