@@ -246,6 +246,7 @@ async def test_the_ledger_costs_no_more_calls_than_its_budget(tmp_path: Path) ->
     assert 0 < more <= LEDGER_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
+@pytest.mark.full  # a gateway in a process of its own
 async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: Path) -> None:
     config = SimulatorConfig(replies=(Reply(SAID),), timing=Timing(decode_rate=100))
     async with counting(tmp_path, config) as gateway:
@@ -258,6 +259,7 @@ async def test_each_further_token_costs_no_more_calls_than_its_budget(tmp_path: 
     assert each <= FURTHER_BUDGET, f"{each} calls\n{told(more - few)}"
 
 
+@pytest.mark.full  # a gateway in a process of its own
 async def test_a_whole_answer_costs_the_same_calls_whatever_its_length(tmp_path: Path) -> None:
     async with counting(tmp_path, SimulatorConfig(replies=(Reply(SAID),))) as gateway:
         body = {"model": "sim", "messages": MESSAGES}
