@@ -8,7 +8,7 @@ alone. Above: the table of carriers. Below: the heartbeats, the keys, redis-py.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -65,6 +65,16 @@ class _Heartbeat(msgspec.Struct, frozen=True, array_like=True):
 
 
 _read_heartbeat = msgspec.msgpack.Decoder(_Heartbeat).decode
+
+
+async def _end(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """End tasks that call the server. One that is cancelled as its answer comes may go on, and is cancelled again: a member that
+    waits for it any longer leaves so late that the others have lost it."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_PAUSE_S / 5)
 
 
 class ValkeyLink:
@@ -125,9 +135,7 @@ class ValkeyLink:
             yield
         finally:
             self._over = True
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
             with contextlib.suppress(*_FAULTS):
                 async with asyncio.timeout(_CONNECT_S):
                     await self._leave()
