@@ -830,6 +830,7 @@ CONSTANTS: dict[str, str] = {
     "engines.grpc.h2.stream._FIRST": PACE,
     "engines.grpc.h2.waiting._FEW": "the share of few streams kept for questions; the setting question_calls comes after it",
     "engines.codecs.tensors._COPIED_AT_ONCE": PACE,
+    "tokenizer.loader._LONGEST_NAME": FORMAT,
     "http.exchange._BLANKS": "far more blanks than a client writes before a body; the bound of the body comes after it",
     "http.exchange._WRITTEN": PACE,
     "apis.status.front_page.NAMED": SHOWN,

@@ -12,7 +12,9 @@ import logging
 import stat
 import threading
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import attrs
@@ -38,6 +40,14 @@ VOCABULARIES = ("tokenizer.json", "tiktoken.model")
 
 PROVE_ELSEWHERE = 1024 * 1024
 """For a tokenizer.json of this many characters or more, `prover` compares fastokens with the reference in a child process."""
+
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError)
+"""What zipfile raises for archives that are damaged, in their lists or in what they hold."""
+
+
+_LONGEST_NAME = 255
+"""Bytes of a file's name, of which file systems take no more."""
 
 
 class TokenizerFolderError(ValueError):
@@ -256,11 +266,8 @@ def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: TokenizerCon
     found = hashlib.sha256(data).hexdigest()
     if found != sha256.strip().lower():
         raise TokenizerFolderError(f"the tokenizer archive's SHA-256 is {found}, not {sha256} as announced")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            contents = _contents(archive, limits)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as fault:
-        raise TokenizerFolderError(f"the tokenizer archive cannot be read: {fault}") from fault
+    with _read(data) as archive:
+        contents = _contents(archive, limits)
     if into.exists() and any(into.iterdir()):
         raise TokenizerFolderError(f"{into} is not empty")
     for name, content in contents.items():
@@ -273,16 +280,34 @@ def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: TokenizerCon
 def same_vocabulary(data: bytes, folder: Path) -> bool:
     """Whether the archive (zip) of an engine's tokenizer has the vocabulary of `folder`, byte for byte; true where they have no
     file of a vocabulary in common, since then nothing can be told. Raises TokenizerFolderError for what is no archive."""
+    vocabularies = {name: folder / name for name in VOCABULARIES if (folder / name).is_file()}
+    with _read(data) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        name = next((each for each in vocabularies if each in sizes), None)
+        if name is None:
+            return True
+        content = archive.read(name) if sizes[name] == vocabularies[name].stat().st_size else None
+    return content == vocabularies[name].read_bytes()
+
+
+@contextmanager
+def _read(data: bytes) -> Iterator[zipfile.ZipFile]:
+    """An archive, while it is read. Raises TokenizerFolderError for whatever is wrong with it, also for a way of compressing that
+    no engine uses: there are others, each with errors of its own."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            for name in VOCABULARIES:
-                known = folder / name
-                if name in sizes and known.is_file():
-                    return sizes[name] == known.stat().st_size and archive.read(name) == known.read_bytes()
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as fault:
+            _check_methods(archive)
+            yield archive
+    except TokenizerFolderError:
+        raise
+    except _DAMAGED as fault:
         raise TokenizerFolderError(f"the tokenizer archive cannot be read: {fault}") from fault
-    return True
+
+
+def _check_methods(archive: zipfile.ZipFile) -> None:
+    for entry in archive.infolist():
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise TokenizerFolderError(f"the tokenizer archive holds {entry.filename!r}, which is not deflated")
 
 
 def _contents(archive: zipfile.ZipFile, limits: TokenizerConfig) -> dict[str, bytes]:
@@ -302,7 +327,7 @@ def _contents(archive: zipfile.ZipFile, limits: TokenizerConfig) -> dict[str, by
         total += len(content)
         if len(content) > limits.archive_file_bytes or total > limits.archive_bytes:
             raise TokenizerFolderError(f"the tokenizer archive unpacks to more than its limit at {entry.filename!r}")
-        contents[entry.filename] = content
+        contents[str(PurePosixPath(entry.filename))] = content
     return contents
 
 
@@ -314,8 +339,16 @@ def _check_entry(entry: zipfile.ZipInfo, limits: TokenizerConfig, seen: Mapping[
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise TokenizerFolderError(f"the tokenizer archive holds {name!r}, which is not a plain file")
-    if name in seen:
+    if any(len(part.encode()) > _LONGEST_NAME for part in path.parts):
+        raise TokenizerFolderError(
+            f"the tokenizer archive holds a name of more than {_LONGEST_NAME} bytes: {name[:80]!r}"
+        )
+    if str(path) in seen and not entry.is_dir():
         raise TokenizerFolderError(f"the tokenizer archive holds {name!r} twice")
+    holders = (path, *path.parents) if entry.is_dir() else path.parents
+    is_holder = not entry.is_dir() and any(other.startswith(f"{path}/") for other in seen)
+    if is_holder or any(str(each) in seen for each in holders):
+        raise TokenizerFolderError(f"the tokenizer archive holds {name!r} as a file and as a folder")
     if entry.file_size > limits.archive_file_bytes:
         raise TokenizerFolderError(
             f"{name!r} in the tokenizer archive is {entry.file_size} bytes; at most {limits.archive_file_bytes} are taken"

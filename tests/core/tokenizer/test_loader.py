@@ -1,18 +1,22 @@
 """Model folders and the archives engines send."""
 
+import contextlib
 import hashlib
 import io
 import json
 import stat
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smg_core.request import FunctionTool, Message, Text
 from smg_core.tokenizer.cache import CachedTokenizer
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
-from smg_core.tokenizer.loader import TokenizerFolderError, load_tokenizer, unpack_archive
+from smg_core.tokenizer.loader import TokenizerFolderError, load_tokenizer, same_vocabulary, unpack_archive
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import TiktokenTokenizer
 
@@ -198,6 +202,46 @@ def test_what_is_no_archive_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
     for data in (b"not a zip", bytes(damaged)):
         with pytest.raises(TokenizerFolderError, match="cannot be read"):
             unpack_archive(data, digest(data), tmp_path / "new")
+
+
+ENTRIES = st.dictionaries(
+    st.sampled_from(["tokenizer.json", "a", "a/b", "a/b/c", "a/", "b//c", "b/c/d", "./d", "d", "é" * 128]),
+    st.binary(max_size=300).map(lambda data: data * 3),
+    min_size=1,
+    max_size=4,
+)
+METHODS = st.sampled_from([zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+
+
+@given(ENTRIES, METHODS, st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=5), st.booleans())
+def test_whatever_an_archive_holds_and_however_it_is_damaged_it_is_read_or_refused(
+    entries: dict[str, bytes], method: int, damages: list[tuple[int, int]], cut: bool
+) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as writer:
+        for name, content in entries.items():
+            writer.writestr(zipfile.ZipInfo(name), content, method)
+    data = bytearray(buffer.getvalue())
+    for at, value in damages:
+        data[at % len(data)] = value
+    sent = bytes(data[: len(data) * 2 // 3] if cut else data)
+    with tempfile.TemporaryDirectory() as folder:
+        (known := Path(folder) / "known").mkdir()
+        (known / "tokenizer.json").write_bytes(entries.get("tokenizer.json", b"x"))
+        for read in (
+            lambda: unpack_archive(sent, digest(sent), Path(folder) / "new"),
+            lambda: same_vocabulary(sent, known),
+        ):
+            with contextlib.suppress(TokenizerFolderError):
+                read()
+
+
+def test_a_name_that_is_a_file_and_a_folder_is_refused(tmp_path: Path) -> None:
+    for entries in ({"a": b"x", "a/b": b"x"}, {"a/b": b"x", "a": b"x"}):
+        data = archive(entries)
+        with pytest.raises(TokenizerFolderError, match="as a file and as a folder"):
+            unpack_archive(data, digest(data), tmp_path / "new")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_limits_on_entries_and_sizes_hold(tmp_path: Path) -> None:
