@@ -57,9 +57,9 @@ class AnswerStore:
         """Keep the answer of a key no longer."""
         await self._asked(self._redis.unlink(_named(key)))
 
-    async def erase(self, tenant: bytes) -> None:
-        """Keep no answer of a tenant, which is meant by its mark; of none where that is empty. Raises StoreFailed."""
-        cursor, named = 0, (_of_tenant(tenant) if tenant else _PREFIX) + b"*"
+    async def erase(self, tenant: bytes | None) -> None:
+        """Keep no answer of a tenant, which is meant by its mark (None: of any). Raises StoreFailed."""
+        cursor, named = 0, (_PREFIX if tenant is None else _of_tenant(tenant)) + b"*"
         try:
             while True:
                 async with asyncio.timeout(_ERASE_S):

@@ -62,8 +62,8 @@ class AnswersKept(Protocol):
     async def drop(self, key: bytes) -> None:
         """Keep the answer of a key no longer."""
 
-    async def erase(self, tenant: bytes) -> None:
-        """Keep no answer of a tenant, which is meant by its mark; of none where that is empty. Raises StoreFailed."""
+    async def erase(self, tenant: bytes | None) -> None:
+        """Keep no answer of a tenant, which is meant by its mark (None: of any). Raises StoreFailed."""
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -233,7 +233,7 @@ class ResponseCaching:
         """The same of all tenants."""
         await self._tell(None)
         if self.store is not None:
-            await self.store.erase(b"")
+            await self.store.erase(None)
 
     # --------------------------------------------------------------------------------------------------------- finding
 

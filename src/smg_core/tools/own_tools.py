@@ -75,8 +75,9 @@ class OwnTools:
         except SmgError as error:
             return error_outcome(error.message)
         outcome = _outcome(name, answer)
-        if name == CODE and session and isinstance(outcome.structured, Mapping):
-            self._of_sessions[session] = str(outcome.structured.get("container"))
+        container = (outcome.structured or {}).get("container")
+        if name == CODE and session and isinstance(container, str):
+            self._of_sessions[session] = container
             self._of_sessions.move_to_end(session)
             if len(self._of_sessions) > _SESSIONS:
                 self._of_sessions.popitem(last=False)

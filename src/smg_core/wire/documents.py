@@ -16,6 +16,7 @@ from smg_core.request import Audio, File, Image, MediaSource, Part, ToolResult, 
 from smg_egress.escapes import unescaped
 
 __all__ = [
+    "DOCUMENT_END",
     "document_text",
     "faulty",
     "inline_file",
@@ -36,6 +37,10 @@ _KEY = re.compile(
 _ONE_ALPHABET = str.maketrans("-_", "+/", "= \r\n\t")
 
 
+DOCUMENT_END = "\n</document>"
+"""What a model gets behind the text of a document."""
+
+
 def document_text(text: str, title: str | None, context: str | None = None) -> str:
     """What a model gets of a document: its text, with what the client says about it before."""
     lines = ["<document>"]
@@ -43,7 +48,7 @@ def document_text(text: str, title: str | None, context: str | None = None) -> s
         lines.append(f"<title>{title}</title>")
     if context:
         lines.append(f"<context>{context}</context>")
-    return "\n".join([*lines, text, "</document>"])
+    return "\n".join([*lines, text]) + DOCUMENT_END
 
 
 def untyped_url(data: str) -> str:

@@ -174,7 +174,8 @@ class CallsElsewhere:
             raise _no_call()
         try:
             reader, writer = await asyncio.open_unix_connection(place)
-        except OSError:  # its process is gone
+        except OSError:  # its process is gone, and with it all of its calls
+            self._places = {call: each for call, each in self._places.items() if each != place}
             raise _no_call() from None
         socket = CallSocket(reader, writer, self._most)
         socket.say(msgspec.json.encode(question))

@@ -2,8 +2,8 @@
 
 Decides which files may be read: those that say they are PDF, and those at an address whose type is not told. The text of a file
 stands where the file stood, and reads as the text of a document that was sent as text, with its pictures where they stand in it,
-for a model that takes pictures. `DocumentService` is the interface to the
-code that fetches and reads them (`models.document_service`). Pure. Above: reading_documents. Below: the request's records, media.
+for a model that takes pictures. `DocumentService` is the interface to the code that fetches and reads them
+(`models.document_service`). Pure. Above: reading_documents. Below: the request's records, media.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from smg_core.pipeline.prompt.media import MediaItem, is_pdf, media_of
 from smg_core.request import File, GenerationRequest, Image, MediaSource, Message, Part, Text, ToolResult
-from smg_core.wire.documents import document_text
+from smg_core.wire.documents import DOCUMENT_END, document_text
 
 __all__ = ["DocumentService", "ReadDocument", "ReadDocuments", "documents_of", "with_documents"]
 
@@ -52,9 +52,8 @@ class ReadDocuments:
     request that is prepared again has the same sources. `most`: how many of their pictures are shown, None for all."""
 
     def __init__(self) -> None:
-        self._read: dict[
-            tuple[int, bool], tuple[MediaSource, ReadDocument]
-        ] = {}  # sources are held: an id stays its own
+        # sources are held, so that an id stays its own
+        self._read: dict[tuple[int, bool], tuple[MediaSource, ReadDocument]] = {}
         self.most: int | None = None
         self._shown = 0
 
@@ -136,7 +135,7 @@ def _pieces(part: Part, found: _Found) -> Sequence[Part]:
 def _of_document(part: File, document: ReadDocument) -> Sequence[Part]:
     """The text of a document up to a picture, the picture, the text behind it, and so on."""
     whole = document_text(document.text, part.title or part.filename, part.context)
-    begin = len(whole) - len(_CLOSED) - len(document.text)
+    begin = len(whole) - len(DOCUMENT_END) - len(document.text)
     places = [0, *(begin + at for at, _ in document.pictures), len(whole)]
     first, *others = [whole[start:end] for start, end in pairwise(places)]
     pieces: list[Part] = [Text(first)]
@@ -145,7 +144,3 @@ def _of_document(part: File, document: ReadDocument) -> Sequence[Part]:
         if behind:
             pieces.append(Text(behind))
     return (*pieces[:-1], Text(others[-1] if others else first, part.cache))
-
-
-_CLOSED = "\n</document>"
-"""What is behind the text."""
