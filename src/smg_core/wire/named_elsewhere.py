@@ -1,4 +1,4 @@
-"""Refuses tools that name something which is not there: a store of vectors, a container, a file, a skill.
+"""Refuses tools that name something on which nothing works for their caller: a store of vectors, a container, a file, a skill.
 
 A tool that a server runs is taken and not offered, since clients declare some by habit. One that says what it is to work on is
 no habit: its client expects an answer out of that, and an answer without would look like one. Pure. Above: the readers of tools
@@ -38,9 +38,13 @@ _DEEPEST = 8
 
 
 def refuse_named(tool: Json, at: str) -> None:
-    """Raise NotFound for the first thing that the tool at `at` names. A container that is to be made has no name."""
+    """Raise NotFound for the first thing that the tool at `at` names, a tool that its caller is not offered: there is no such
+    thing here, or the caller may not use what works on it. A container that is to be made has no name."""
     for place, kind, name in _named(tool, at):
-        raise NotFound(f"Invalid '{place}': there is no {kind} {brief(repr(name))} here.", param=place)
+        raise NotFound(
+            f"Invalid '{place}': no tool that this key may use works on a {kind} here, so not on {brief(repr(name))}.",
+            param=place,
+        )
 
 
 def _named(value: Json, at: str, depth: int = 0) -> Iterator[tuple[str, str, str]]:
