@@ -4,12 +4,22 @@ import io
 import zlib
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from pypdf import PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
+from pypdf.generic import (
+    ArrayObject,
+    DictionaryObject,
+    IndirectObject,
+    NameObject,
+    NumberObject,
+    PdfObject,
+    StreamObject,
+)
 
 __all__ = [
     "bomb",
+    "coloured",
     "deep_tree",
     "drawing",
     "hoard",
@@ -170,6 +180,23 @@ def pictured(*pages: tuple[str, Sequence[tuple[int, int]]], most: int = 0) -> by
                 made[width, height] = writer._add_object(stream)
             named[NameObject(f"/P{width}x{height}")] = made[width, height]
         writer.pages[-1]["/Resources"][NameObject("/XObject")] = named  # type: ignore[index]
+    return _file(writer)
+
+
+def coloured(data: bytes, space: PdfObject, *, bits: int = 8, packed: bool = True, referred: bool = False) -> bytes:
+    """A page with one picture of 64 x 64 with these samples in this space of colours; `referred`: its size stands elsewhere."""
+    writer = PdfWriter()
+    _page_of(writer, b"/P Do")
+    stream = StreamObject()
+    stream.set_data(data)
+    stream = stream.flate_encode() if packed else stream
+    size = writer._add_object(NumberObject(64)) if referred else NumberObject(64)
+    stream[NameObject("/Subtype")] = NameObject("/Image")
+    stream[NameObject("/ColorSpace")] = space
+    stream[NameObject("/BitsPerComponent")] = NumberObject(bits)
+    stream[NameObject("/Width")] = stream[NameObject("/Height")] = size
+    resources: Any = writer.pages[0]["/Resources"]
+    resources[NameObject("/XObject")] = DictionaryObject({NameObject("/P"): writer._add_object(stream)})
     return _file(writer)
 
 

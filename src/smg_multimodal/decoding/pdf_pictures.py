@@ -30,6 +30,10 @@ _SIDE = 2048
 _BYTES = 16 * 1024 * 1024
 """Bytes of all JPEG files of one document."""
 _QUALITY = 90
+_DEEP = 16
+"""Bits of a sample that pypdf takes for two samples."""
+_PALETTES = ("/FlateDecode", "/RunLengthDecode", "/DCTDecode", "/JPXDecode", "/CCITTFaxDecode", "/JBIG2Decode")
+"""How pictures are packed that pypdf gives the colours of their palettes, or that have none."""
 
 _UNDECODED = (
     ArithmeticError,
@@ -60,9 +64,8 @@ class PictureRoom:
 
 
 def is_shown(part: Any) -> bool:
-    """Whether a picture is large enough to show something, and no mask."""
-    width, height = _size(part)
-    return min(width, height) >= _SMALLEST and part.get("/ImageMask") is not True
+    """Whether a picture is large enough to show something."""
+    return min(_size(part)) >= _SMALLEST
 
 
 def picture_file(part: Any, room: PictureRoom) -> bytes | None:
@@ -76,7 +79,10 @@ def picture_file(part: Any, room: PictureRoom) -> bytes | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = part.decode_as_image({"compress_level": 1})  # pypdf writes a picture to a file before it gives it
+            read = _as_pypdf_reads(part)
+            image = (
+                None if read is None else read.decode_as_image({"compress_level": 1})
+            )  # which writes a file of it first
             data = None if image is None else _jpeg(image)
     except (PyPdfError, *_UNDECODED):
         return None
@@ -94,7 +100,35 @@ def _jpeg(image: Image.Image) -> bytes:
     return out.getvalue()
 
 
+def _as_pypdf_reads(part: Any) -> Any:
+    """The picture in a form whose colours pypdf gets right; None for 16 bits a sample and for Lab, of which it makes noise.
+
+    Pypdf takes palettes of what is packed in its usual way alone, and an ink for what its page has in place of it.
+    """
+    from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject
+
+    filters = _resolved(part, "/Filter")
+    packed = filters[-1] if filters and isinstance(filters, list) else filters
+    space = _resolved(part, "/ColorSpace")
+    kind = str(space[0].get_object()) if space and isinstance(space, list) else ""
+    if kind == "/Lab" or (_resolved(part, "/BitsPerComponent") == _DEEP and packed != "/JPXDecode"):
+        return None
+    if kind == "/Separation":
+        part[NameObject("/ColorSpace")] = ArrayObject([*space[:2], NameObject("/DeviceGray"), *space[3:]])
+    if kind == "/Indexed" and packed not in _PALETTES:
+        plain = DecodedStreamObject()
+        plain.update({name: part.raw_get(name) for name in part if name not in ("/Filter", "/DecodeParms")})
+        plain.set_data(part.get_data())
+        return plain.flate_encode(1)
+    return part
+
+
+def _resolved(part: Any, name: str) -> Any:
+    found = part.get(name)
+    return None if found is None else found.get_object()
+
+
 def _size(part: Any) -> tuple[int, int]:
-    found = part.get("/Width"), part.get("/Height")
+    found = _resolved(part, "/Width"), _resolved(part, "/Height")
     width, height = (int(each) if isinstance(each, int) else 0 for each in found)
     return width, height

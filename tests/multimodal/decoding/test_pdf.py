@@ -3,18 +3,20 @@
 import contextlib
 import io
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from tests.pdf_files import bomb, drawing, hoard, nested, pdf, pictured, strained
+from pypdf.generic import ArrayObject, ByteStringObject, DictionaryObject, NameObject, NumberObject, PdfObject
+from tests.pdf_files import bomb, coloured, drawing, hoard, nested, pdf, pictured, strained
 from tests.shared import PATIENCE
 from tests.tiers import examples
 
 from smg_multimodal.decoding import pdf as reading
 from smg_multimodal.decoding import pdf_parts
-from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, pdf_contents
+from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, PdfPages, pdf_contents
 from smg_multimodal.records.errors import BadDocument, MediaError, MediaTooLarge
 
 
@@ -114,3 +116,38 @@ def test_any_bytes_are_read_with_their_pictures_or_refused(changes: list[tuple[i
         read = pdf_contents(bytes(data), DocumentLimits(), pictures=True)
         assert len(read.pictures) <= 2
         assert all(0 <= each.at <= len(read.text) for each in read.pictures)
+
+
+GREY, RGB = NameObject("/DeviceGray"), NameObject("/DeviceRGB")
+PALETTE = ArrayObject([NameObject("/Indexed"), RGB, NumberObject(1), ByteStringObject(b"\0\0\0\xfa\0\0")])
+INK = ArrayObject([NameObject("/Separation"), NameObject("/Black"), NameObject("/DeviceCMYK"), DictionaryObject()])
+
+
+@pytest.mark.parametrize(
+    ("data", "space", "told", "colour"),
+    [
+        (b"\xfa\0\0" * 4096, RGB, {"referred": True}, (250, 0, 0)),
+        (b"\1" * 4096, PALETTE, {}, (250, 0, 0)),
+        (b"\1" * 4096, PALETTE, {"packed": False}, (250, 0, 0)),
+        (b"\x11" * 2048, PALETTE, {"packed": False, "bits": 4}, (250, 0, 0)),
+        (b"\xff" * 4096, INK, {}, (0, 0, 0)),
+        (b"\0" * 4096, INK, {}, (255, 255, 255)),
+    ],
+)
+def test_pictures_have_the_colours_that_the_document_gives_them(
+    data: bytes, space: PdfObject, told: Any, colour: tuple[int, int, int]
+) -> None:
+    (made,) = pdf_contents(coloured(data, space, **told), DocumentLimits(), pictures=True).pictures
+    seen = Image.open(io.BytesIO(made.data))
+    found = seen.getpixel((32, 32))
+    assert seen.size == (64, 64)
+    assert isinstance(found, tuple)
+    assert max(abs(one - other) for one, other in zip(found, colour, strict=True)) <= 2
+
+
+def test_pictures_of_colours_that_would_be_noise_are_left_out_and_counted() -> None:
+    lab = ArrayObject([NameObject("/Lab"), DictionaryObject()])
+    for data in (coloured(b"\x80\0" * 4096, GREY, bits=16), coloured(b"\x80\0\0" * 4096, lab)):
+        assert PdfPages(data, DocumentLimits()).text() == ""
+        with pytest.raises(BadDocument, match="its pages are pictures"):
+            pdf_contents(data, DocumentLimits(), pictures=True)
