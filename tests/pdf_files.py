@@ -183,14 +183,17 @@ def pictured(*pages: tuple[str, Sequence[tuple[int, int]]], most: int = 0) -> by
     return _file(writer)
 
 
-def coloured(data: bytes, space: PdfObject, *, bits: int = 8, packed: bool = True, referred: bool = False) -> bytes:
-    """A page with one picture of 64 x 64 with these samples in this space of colours; `referred`: its size stands elsewhere."""
+def coloured(
+    data: bytes, space: PdfObject, *, bits: int = 8, packed: bool = True, referred: bool = False, side: int = 64
+) -> bytes:
+    """A page with one picture, 64 pixels a side, with these samples in this space of colours; `referred`: its size stands
+    elsewhere."""
     writer = PdfWriter()
     _page_of(writer, b"/P Do")
     stream = StreamObject()
     stream.set_data(data)
     stream = stream.flate_encode() if packed else stream
-    size = writer._add_object(NumberObject(64)) if referred else NumberObject(64)
+    size = writer._add_object(NumberObject(side)) if referred else NumberObject(side)
     stream[NameObject("/Subtype")] = NameObject("/Image")
     stream[NameObject("/ColorSpace")] = space
     stream[NameObject("/BitsPerComponent")] = NumberObject(bits)

@@ -71,7 +71,10 @@ class Spools:
         admission.check_room()
         tenant, most = caller.tenant, self._settings.uploads
         if self._open.total() >= most or (tenant and self._open[tenant] >= max(1, most - 1)):
-            raise Overloaded("As many files are being uploaded as this server takes in at once; try again.", retry_after=admission.retry_after)
+            raise Overloaded(
+                "As many files are being uploaded as this server takes in at once; try again.",
+                retry_after=admission.retry_after,
+            )
         lease = admission.admit(caller, "file")
         self._open[tenant] += 1
         try:

@@ -143,7 +143,10 @@ class PdfPages:
         from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, PyPdfError
 
         bounds = get_configuration().with_overwrites(
-            **dict.fromkeys(_INFLATING, most), xform_maximum_invocations_per_extraction=FORMS, jbig2dec_binary=None
+            **dict.fromkeys(_INFLATING, most),
+            image_maximum_buffer_size=PICTURE_INFLATED,
+            xform_maximum_invocations_per_extraction=FORMS,
+            jbig2dec_binary=None,
         )
         try:
             with apply_configuration(bounds):

@@ -19,11 +19,12 @@ from smg_multimodal.decoding.decode import to_rgb
 __all__ = ["PICTURE_INFLATED", "PictureRoom", "is_shown", "picture_file"]
 
 PICTURE_INFLATED = 75_000_000
-"""Bytes that one picture of a document may inflate to: a page of A4 in colour at 500 dots an inch."""
+"""Bytes that one picture of a document may inflate to, and have in memory, where colours take four a pixel: a page of A4 in
+colour at 400 dots an inch."""
 _SMALLEST = 32
 """Pixels of a side; smaller ones are rules, bullets and ornaments."""
 _PIXELS = 36_000_000
-"""Pixels of one picture: a page of A4 at 600 dots an inch."""
+"""Pixels of one picture: a page of A4 in grey at 600 dots an inch."""
 _PIXELS_TOGETHER = 160_000_000
 _SIDE = 2048
 """Pixels of the longer side, to which a larger picture is scaled: models look at no more."""

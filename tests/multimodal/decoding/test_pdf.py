@@ -151,3 +151,14 @@ def test_pictures_of_colours_that_would_be_noise_are_left_out_and_counted() -> N
         assert PdfPages(data, DocumentLimits()).text() == ""
         with pytest.raises(BadDocument, match="its pages are pictures"):
             pdf_contents(data, DocumentLimits(), pictures=True)
+
+
+@pytest.mark.full  # two large pictures are decoded
+@pytest.mark.parametrize(("side", "bytes_each", "shown"), [(5900, 1, 1), (6100, 1, 0), (4200, 3, 1), (4400, 3, 0)])
+def test_pictures_are_shown_up_to_the_pixels_that_are_documented_for_grey_and_colour(
+    side: int, bytes_each: int, shown: int
+) -> None:
+    data = coloured(bytes(side * side * bytes_each), GREY if bytes_each == 1 else RGB, side=side)
+    pages = PdfPages(data, DocumentLimits())
+    pages.text()
+    assert (pages.found, len(list(pages.pictures()))) == (1, shown)
