@@ -1306,7 +1306,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.patches.nemotron: _MOST_PATCHES
         smg_multimodal.decoding.pdf: _INFLATED _INFLATED_BY _INFLATED_MOST
         smg_multimodal.decoding.pdf_parts: FORMS _DEEP _FONTS _TABLES _PICTURES
-        smg_multimodal.decoding.pdf_pictures: PICTURE_INFLATED _SMALLEST _PIXELS _PIXELS_TOGETHER _SIDE _BYTES _QUALITY
+        smg_multimodal.decoding.pdf_pictures: PICTURE_INFLATED _SMALLEST _PIXELS _PIXELS_TOGETHER _SIDE _BYTES _QUALITY _DEEP
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.families.binned_sounds: _MOST_BINS
         smg_multimodal.decoding.formats: _MOST_PIECES
