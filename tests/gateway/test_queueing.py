@@ -118,6 +118,39 @@ async def test_bands_go_in_their_order_and_a_client_that_leaves_frees_its_place_
         await settled(house)
 
 
+async def test_the_number_that_waits_is_told_without_those_that_left_and_with_those_that_came_since() -> None:
+    def told() -> int:
+        return house.observer.of(QueueLeft)[-1].waiting
+
+    async with over_http(SLOW, config=config()) as house:
+        tasks: list[asyncio.Task[httpx.Response]] = []
+
+        async def come(more: int) -> None:
+            tasks.extend(asyncio.create_task(house.chat()) for _ in range(more))
+            await eventually(lambda: waiting(house) == len(tasks))
+
+        async def leave() -> None:
+            tasks.pop().cancel()
+            await eventually(lambda: waiting(house) == len(tasks))
+
+        async with holding(house):
+            for left in (1, 0):
+                await come(1 + left)
+                for _ in range(1 + left):
+                    await leave()
+                assert told() == 0
+            await come(2)
+            await eventually(lambda: told() == 2)
+            await leave()
+            assert told() == 1
+            await come(1)
+            await eventually(lambda: told() == 2)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await settled(house)
+
+
 async def test_a_key_is_in_the_band_of_its_role_which_a_request_lowers_and_never_raises() -> None:
     auth = AuthConfig(
         keys=("key-of-the-app-one tenant=a role=app", "key-of-tenant-two tenant=b"),

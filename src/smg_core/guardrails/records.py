@@ -112,6 +112,14 @@ class Guardrail:
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError("name: a guardrail has a name of letters, digits, '_', '.' and '-', 64 at most")
+        if not callable(self.check):
+            raise ConfigError(f"check: expected a function of one question, not {type(self.check).__name__}")
+        for field in ("on", "tenants", "models"):
+            given = getattr(self, field)
+            if not isinstance(given, tuple | list | set | frozenset) or any(
+                not isinstance(each, str) for each in given
+            ):
+                raise ConfigError(f"{field}: expected a list of texts, not {given!r}")
         if not self.on or any(each not in PLACES for each in self.on):
             raise ConfigError(f"on: expected some of {', '.join(PLACES)}")
         for field, known in (
@@ -122,8 +130,9 @@ class Guardrail:
             if getattr(self, field) not in known:
                 raise ConfigError(f"{field}: expected one of {', '.join(known)}")
         for field, least, most in (("timeout_s", 0.01, 300), ("at_once", 1, 65_536), ("chars", 64, 10_000_000)):
-            if not least <= getattr(self, field) <= most:
-                raise ConfigError(f"{field}: {getattr(self, field)} is not in {least:,} to {most:,}")
+            given = getattr(self, field)
+            if not isinstance(given, int | float) or not least <= given <= most:
+                raise ConfigError(f"{field}: {given!r} is not in {least:,} to {most:,}")
 
     def is_for(self, tenant: str, models: frozenset[str]) -> bool:
         """Whether it is asked about requests of this tenant that may lead to these models."""

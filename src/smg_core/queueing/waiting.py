@@ -71,12 +71,13 @@ class Preempted(Overloaded):
 
 @attrs.define(eq=False)
 class _Model:
-    """The queue of one model, and what is known of its engines. `people`: when somebody asked last who sits before the answer."""
+    """The queue of one model, and what is known of its engines. `people`: when somebody asked last who sits before the answer;
+    `shown`: how many of each band wait, as observers were told last."""
 
     queue: ModelQueue
     limit: AdaptiveLimit = attrs.field(factory=AdaptiveLimit)
     looked: float = -inf
-    waiting_counts: tuple[int, ...] = (0,) * len(BANDS)
+    shown: list[int] = attrs.field(factory=lambda: [0] * len(BANDS))
     people: float = -inf
     places: dict[QueuedRequest, "QueuePlace"] = attrs.field(factory=dict)
 
@@ -333,11 +334,10 @@ class Queueing:
             self._lag = max(lag, before / 2)
 
     def _sample(self, name: str, model: _Model) -> None:
-        counts = model.queue.counts()
-        for band, before, count in zip(BANDS, model.waiting_counts, counts, strict=True):
-            if before != count:
-                self._observer.report(QueueLeft(name, band.name, "", 0.0, count))
-        model.waiting_counts = counts
+        for at, count in enumerate(model.queue.counts()):
+            if model.shown[at] != count:
+                model.shown[at] = count
+                self._observer.report(QueueLeft(name, BANDS[at].name, "", 0.0, count))
 
     @property
     def now(self) -> float:
@@ -491,8 +491,6 @@ class QueuePlace:
         if ticket.state == "over":
             return
         now, waited = queueing.now, ticket.state == "waiting"
-        if waited:
-            self._left("left", now)
         cost = self._cost(usage, failed=failure is not None)
         model.places.pop(ticket, None)
         first = self._trace.first
@@ -500,6 +498,8 @@ class QueuePlace:
             workers = max(1.0, model.queue.capacity.slots / max(1.0, model.limit.limit))
             model.limit.note(first.at - self._gone_at, model.queue.running / workers)
         model.queue.leave(ticket, cost, now)
+        if waited:
+            self._left("left", now)
         if failure is not None:
             model.looked = -inf  # its worker may be gone
         queueing.proceed(self._name, model)
@@ -517,11 +517,10 @@ class QueuePlace:
         return usage.prompt_tokens - cached * (1 - _CACHED_WEIGHT) + _OUTPUT_WEIGHT * usage.completion_tokens
 
     def _left(self, outcome: str, now: float) -> None:
-        ticket, queue = self.ticket, self._model.queue
-        waited = max(0.0, now - ticket.entered)
-        self._queueing.note(
-            QueueLeft(self._name, BANDS[ticket.band].name, outcome, waited, queue.counts()[ticket.band])
-        )
+        ticket, model = self.ticket, self._model
+        waited, count = max(0.0, now - ticket.entered), model.queue.counts()[ticket.band]
+        model.shown[ticket.band] = count
+        self._queueing.note(QueueLeft(self._name, BANDS[ticket.band].name, outcome, waited, count))
 
 
 def refusal_error(refusal: QueueRefusal, retry_after: float) -> SmgError:

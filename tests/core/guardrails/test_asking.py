@@ -203,3 +203,25 @@ async def test_a_client_that_leaves_ends_the_check() -> None:
 def test_a_guardrail_that_makes_no_sense_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Guardrail("one", hangs, **said)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("models", "m"),
+        ("models", None),
+        ("tenants", "acme"),
+        ("tenants", (5,)),
+        ("on", "input"),
+        ("on", 5),
+        ("check", 5),
+    ],
+)
+def test_a_field_of_a_guardrail_that_is_of_another_kind_is_refused_by_its_name(field: str, given: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{field}: "):
+        Guardrail(**{"name": "one", "check": hangs, field: given})
+
+
+def test_a_guardrail_takes_any_collection_of_models() -> None:
+    for models in (("m",), ["m"], {"m"}, frozenset("m")):
+        assert Guardrail("one", hangs, models=models).is_for("acme", frozenset("m"))  # type: ignore[arg-type]
