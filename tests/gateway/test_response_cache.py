@@ -385,7 +385,7 @@ async def test_a_changed_revision_forgets_what_is_kept_and_no_time_switches_it_o
 
 @pytest.mark.full
 async def test_weights_and_adapters_that_the_door_has_engines_load_forget_what_is_kept_of_those_before() -> None:
-    found: list[str] = []
+    found: list[bool] = []
     tasks: tuple[tuple[str, dict[str, Any]], ...] = (
         ("flush_cache", {}),
         ("load_weights", {"path": "/checkpoints/7"}),
@@ -401,8 +401,9 @@ async def test_weights_and_adapters_that_the_door_has_engines_load_forget_what_i
         for what, asked_for in (("", {}), *tasks):
             if what:
                 await ops.post(what, **asked_for)
-            found += [(await http.post(CHAT, json=same())).headers["x-smg-cache"] for _ in range(2)]
-    assert found == ["miss", "hit", "hit", "hit", *["miss", "hit"] * 4, "hit", "hit"]
+            found += [(await http.post(CHAT, json=same())).headers["x-smg-cache"] != "miss" for _ in range(2)]
+    # Found means kept, or shared: the call that made the answer may end a moment after its last byte was read.
+    assert found == [False, True, True, True, *[False, True] * 4, True, True]
 
 
 @pytest.mark.full
