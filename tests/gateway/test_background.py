@@ -390,7 +390,7 @@ async def test_a_run_that_meets_a_fault_of_the_server_is_not_begun_again(
         raise TypeError("nobody has foreseen it")
 
     monkeypatch.setattr(PendingResponse, "end", broken)
-    async with in_process(QUICK, config=Config(responses=attrs.evolve(BRISK, lease_s=0.2))) as house:
+    async with in_process(QUICK, config=Config(responses=BRISK)) as house:
         client = client_of(house)
         request: Any = {"model": "sim", "input": "Hello", "background": True}
         if streamed:

@@ -488,10 +488,12 @@ async def test_the_bounds_of_a_process_and_of_a_tenant_are_held() -> None:
         assert most == 2
 
 
+@pytest.mark.full
 async def test_more_tokens_than_may_be_enqueued_are_refused_until_a_batch_has_ended() -> None:
     content = b"".join(line(f"r{number}") for number in range(3))
     most = int(len(content) * 1.5 / 3.5)  # a batch, and not two
-    async with houses(ENDLESS, enqueued_tokens=most) as (house, client):
+    slow = attrs.evolve(ENDLESS, timing=Timing(decode_rate=2))  # the first is still under way when it is cancelled
+    async with houses(slow, enqueued_tokens=most) as (house, client):
         first = await batch_of(client, content)
         with pytest.raises(openai.RateLimitError) as refused:
             await batch_of(client, content)

@@ -32,11 +32,12 @@ async def sharing(
     says: str = "Yes.",
     aliases: tuple[str, ...] = (),
     timing: Timing | None = None,
+    lease_s: float = 0.5,
     **bounds: Any,
 ) -> AsyncIterator[tuple[House, openai.AsyncOpenAI]]:
     """A gateway with one model, called `name`, and the store of all."""
     config = Config(
-        batches=attrs.evolve(BRISK, lease_s=0.5, **bounds),
+        batches=attrs.evolve(BRISK, lease_s=lease_s, **bounds),
         history=HistoryConfig(url=f"sqlite:///{tmp_path}/shared.db"),
         model=ModelConfig(name=name, aliases=aliases),
         responses=SOON,
@@ -58,9 +59,9 @@ async def test_a_batch_is_worked_on_by_the_gateways_that_serve_its_models(tmp_pa
 
 
 async def test_a_gateway_without_the_model_leaves_a_batch_to_one_that_comes_later(tmp_path: Any) -> None:
-    async with sharing(tmp_path, "red", absence_s=60.0) as (_, one):
+    async with sharing(tmp_path, "red", absence_s=60.0, lease_s=60.0) as (_, one):
         made = await batch_of(one, line("a", model="azure"))
-        async with sharing(tmp_path, "blue", aliases=("azu*=blue",)) as (other, _):
+        async with sharing(tmp_path, "blue", aliases=("azu*=blue",), lease_s=60.0) as (other, _):
             done = await over(one, made.id)
             assert len(other.engine.requests) == 1
     assert done.request_counts.completed == 1
