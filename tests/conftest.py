@@ -129,6 +129,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return tiers.is_left_out(collection_path, config.getoption("--tier")) or None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    return [] if tiers.has_no_case(obj, collector.config.getoption("--tier")) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before markers are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.sample(items)

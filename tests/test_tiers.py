@@ -34,6 +34,10 @@ def pytest_ignore_collect(collection_path, config):
     return tiers.is_left_out(collection_path, config.getoption("--tier")) or None
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector, obj):
+    return [] if tiers.has_no_case(obj, collector.config.getoption("--tier")) else None
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     tiers.sample(items)
 """
@@ -78,6 +82,18 @@ def test_a_module_of_which_a_tier_has_nothing_is_not_imported(house: pytest.Pyte
     for tier, imported in (("test", False), ("test-all", False), ("architecture", True)):
         done = house.runpytest_inprocess("--collect-only", "-q", "-s", "-p", "no:xdist", "--tier", tier)
         assert ("imported" in done.outlines) is imported, tier
+
+
+@pytest.mark.full
+def test_cases_of_a_test_that_a_tier_leaves_out_whole_are_not_made(house: pytest.Pytester) -> None:
+    house.makepyfile(
+        "import pytest\n\n@pytest.mark.full\n@pytest.mark.parametrize('number', range(3))\ndef test_many(number): pass\n\n"
+        "@pytest.mark.slow\nclass TestSlow:\n    def test_one(self): pass\n\ndef test_plain(): pass\n"
+    )
+    for tier, made in (("test", 1), ("test-all", 4), ("test-slow", 5)):
+        done = house.runpytest_inprocess("--collect-only", "-p", "no:xdist", "--tier", tier)
+        counted = next(line for line in done.outlines if line.startswith("collected "))
+        assert counted.startswith(f"collected {made} item"), tier
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ A tier is an expression of markers. A test that a tier leaves out is deselected,
 `full` on a test or on a parameter, or `sampled` on a test with many cases, of which `make test` then runs some of each cell.
 """
 
+import functools
 import json
 import os
 import platform
@@ -89,7 +90,19 @@ def is_left_out(module: Path, tier: str | None) -> bool:
         return False
     found = _MODULE_MARKS.search(module.read_text(encoding="utf-8"))
     marks = set(re.findall(r"pytest\.mark\.(\w+)", found[0])) if found else set()
-    return not marks.isdisjoint(re.findall(r"not (\w+)", TIERS[tier].markers))
+    return not marks.isdisjoint(_marks_left_out(tier))
+
+
+def has_no_case(test: object, tier: str | None) -> bool:
+    """Whether a tier has no case of a function or of a class, by the marks that stand at it: its cases are not made, and one test
+    may have thousands."""
+    marks = {each.name for each in getattr(test, "pytestmark", ())}
+    return tier is not None and not marks.isdisjoint(_marks_left_out(tier))
+
+
+@functools.cache
+def _marks_left_out(tier: str) -> frozenset[str]:
+    return frozenset(re.findall(r"not (\w+)", TIERS[tier].markers))
 
 
 def examples(count: int) -> int:
