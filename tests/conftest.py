@@ -149,5 +149,4 @@ def pytest_collection_finish() -> None:
     """Exclude the tests themselves from garbage collection: they are a million objects, and a collection that walks them takes
     half a second, many times a minute."""
     gc.enable()
-    gc.collect()
     gc.freeze()

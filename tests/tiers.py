@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -96,8 +97,11 @@ def is_left_out(module: Path, tier: str | None) -> bool:
 def has_no_case(test: object, tier: str | None) -> bool:
     """Whether a tier has no case of a function or of a class, by the marks that stand at it: its cases are not made, and one test
     may have thousands."""
-    marks = {each.name for each in getattr(test, "pytestmark", ())}
-    return tier is not None and not marks.isdisjoint(_marks_left_out(tier))
+    if tier is None or not isinstance(test, type | FunctionType):
+        return False
+    stands = getattr(test, "pytestmark", ())  # a class may name one, or a list
+    marks = {each.name for each in (stands if isinstance(stands, list | tuple) else (stands,))}
+    return not marks.isdisjoint(_marks_left_out(tier))
 
 
 @functools.cache
