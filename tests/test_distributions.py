@@ -59,6 +59,7 @@ def test_what_a_distribution_imports_is_among_its_dependencies_or_its_extras(nam
     assert {each for each in found if each[1] not in declared | beside} == set()
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_distribution_depends_on_is_used_by_it(name: str) -> None:

@@ -52,6 +52,7 @@ def test_a_command_that_needs_the_simulator_says_how_to_install_it(
     assert said[said.index(f"smg-gateway: {command} {HOW}") + 1] == "2"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["Gateway.simulated", "a simulated gateway"])
 def test_a_simulated_gateway_says_how_to_install_it(told: subprocess.CompletedProcess[str], what: str) -> None:
     assert f"{what} {HOW}" in told.stderr.splitlines()

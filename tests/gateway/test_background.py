@@ -329,6 +329,7 @@ async def test_a_response_that_is_cancelled_is_one_line_too() -> None:
     assert told == [("BACKGROUND", "cancelled", made.id)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("outcome", ["ok", "cancelled", "InternalError"])
 async def test_its_line_names_whose_it_is_however_and_by_whomever_it_was_ended(outcome: str) -> None:
     async def by_key(head: Head) -> Caller:

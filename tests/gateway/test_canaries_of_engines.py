@@ -99,6 +99,7 @@ def searched(log: str, metrics: str, sent: bytes = b"") -> None:
             assert word not in text, (name, text[max(0, text.index(word) - 300) :][:500])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("dialect", [*DIALECTS, *HTTP_DIALECTS])
 async def test_no_dialect_lets_an_engine_repeat_a_prompt(dialect: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,6 +156,7 @@ async def test_structured_output_choices_and_logprobs_arrive() -> None:
     assert all(len(choice["logprobs"]["content"]) == 4 for choice in several["choices"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -188,6 +188,7 @@ async def test_a_response_in_the_background_is_compacted_alike(client: openai.As
     assert [item["type"] for item in grammar.items] == ["compaction", "message"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("entry", "param"),
     [

@@ -76,6 +76,7 @@ async def test_an_engine_of_another_dialect_does_not_join_and_the_record_says_wh
     assert told == ("joining", "The engine does not offer this operation. (UNIMPLEMENTED: Method not found!)", (), 0)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @every
 @pytest.mark.parametrize("streaming", [False, True])
@@ -157,6 +158,7 @@ async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dia
     assert strange.counters["requests"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("fellow", [*DIALECTS, *HTTP_DIALECTS])
 @pytest.mark.parametrize("named", [False, True], ids=["one model", "models that settings give one name"])

@@ -137,6 +137,7 @@ async def test_several_choices_have_an_embedding_each(folder: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- failures
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", ["refuse", "cut", "silence", "stall", "restart", "error", "garbage"])
 async def test_an_encode_worker_that_fails_is_left_and_another_one_asked(folder: str, kind: Any) -> None:

@@ -272,6 +272,7 @@ async def test_an_engine_that_fails_at_a_whole_answer_is_a_clean_error(fault: Fa
 # -------------------------------------------------------------------------------------------------- after the first byte
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "fault",

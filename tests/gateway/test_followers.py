@@ -66,6 +66,7 @@ async def follow(house: House, at: str, began: asyncio.Event) -> list[dict[str, 
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 async def test_who_follows_an_answer_that_is_deleted_is_told_by_one_error(api: Followed) -> None:
     async with (

@@ -176,6 +176,7 @@ async def thinking(dialect: str, folder: Path, *replies: Reply) -> AsyncIterator
         yield house
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("api",), keep=3)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -206,6 +207,7 @@ async def test_a_model_that_thinks_and_then_answers_in_the_format_is_heard_as_it
     assert (heard.text.strip(), heard.thought.strip(), heard.calls) == (ADA, "Who is it?", [])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("api",), keep=3)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -89,6 +89,7 @@ async def test_a_budget_for_several_candidates_is_refused_by_its_field() -> None
     assert "thinkingBudget" in json.dumps(caught.value.details)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_whole_answer_has_text_reason_and_usage(version: str) -> None:
     async with talking("Good day to you.", version=version) as (_, made):

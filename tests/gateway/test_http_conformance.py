@@ -521,6 +521,7 @@ def named(case: Case) -> str:
     return case.name
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=80)
 @pytest.mark.parametrize("case", CASES, ids=named)
 async def test_serve_answers_each_case_however_it_arrives(served: int, case: Case) -> None:

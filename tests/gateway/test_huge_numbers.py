@@ -120,6 +120,7 @@ async def test_every_number_that_the_admin_door_takes_has_a_highest_value() -> N
     assert [f"{method} {path}{place}" for (method, path), kind in bodies.items() for place in unbounded(kind)] == []
 
 
+@pytest.mark.full
 async def test_a_huge_number_anywhere_in_a_body_at_the_admin_door_is_answered_or_refused() -> None:
     traces, faults, asked_of = Traces(), [], 0
     logging.getLogger().addHandler(traces)

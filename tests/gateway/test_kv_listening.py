@@ -86,6 +86,7 @@ async def asked_elsewhere(house: House, engine: int, dialect: str, key: str = ""
         assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", PUBLISHING)
 async def test_a_prompt_that_another_gateway_sent_is_known_exactly(dialect: str) -> None:

@@ -116,6 +116,7 @@ async def seen_to_have_left(house: House) -> None:
     assert house.gateway.services.plugins.standing == 0
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("at",))
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("at", ["request_head", "request_body", "request", "response_head", "piece"])

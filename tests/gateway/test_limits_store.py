@@ -86,6 +86,7 @@ async def test_answers_say_how_much_is_left_in_the_store(valkey: ValkeyServer) -
     assert left == ["4", "3", "2"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("on_loss", "status"), [("share", 200), ("closed", 503), ("open", 200)])
 async def test_a_store_that_is_killed_leaves_requests_to_the_setting(
     valkey: ValkeyServer, on_loss: str, status: int

@@ -506,6 +506,7 @@ async def test_calls_of_tools_count_as_requests(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------------- the settings
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 async def test_it_is_off_by_default(method: str) -> None:
     async with over_http(SimulatorConfig(seed=1), tools=[add]) as house:

@@ -109,6 +109,7 @@ async def test_without_it_tokens_are_written_as_they_come() -> None:
     assert b"".join(onlooker.at_once) in said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "middleware", [None, CountingBytes(), Onlooker()], ids=["none", "wraps send", "keeps its fast way"]
 )

@@ -293,6 +293,7 @@ KEPT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("entry",))
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("entry", STORING, ids=lambda entry: entry["config"]["do"])
@@ -411,6 +412,7 @@ async def test_an_error_is_told_where_a_plugin_fails_at_it(tmp_path: Path, entry
             assert told.get("error") or told.get("ERROR"), (name, answer.text)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "entry",
     [

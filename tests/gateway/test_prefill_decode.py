@@ -238,6 +238,7 @@ async def test_a_prefill_engine_that_hands_nothing_over_is_to_blame_and_left_alo
         assert house.gateway.registry.breakers.state("d") == "closed"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("after", [0, 3])
 async def test_a_decode_engine_that_fails_before_the_first_byte_is_left_and_the_prompt_read_again(

@@ -239,6 +239,7 @@ ASKED = ("chat", "completions", "generate", "responses", "interactions", "messag
 NOT_ASKED = (":countTokens", "/count_tokens", "/input_tokens", "/cancel", "{id}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("simulator", [QUICK, POOLS, CLASSIFIER], ids=["generates", "pools", "classifies"])
 async def test_every_route_that_reaches_an_engine_has_a_place_before_its_model_and_gives_it_back(
     simulator: SimulatorConfig, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ async def test_equal_documents_stay_in_their_order(house: House) -> None:
     assert answer["results"][0]["relevance_score"] == pytest.approx(1.0)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     ("fields", "named"),

@@ -434,6 +434,7 @@ async def before(config: SimulatorConfig, dialect: str) -> AsyncIterator[httpx.A
         yield http
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("config", "dialect", "scores_by"),
     [

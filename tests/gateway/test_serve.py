@@ -151,6 +151,7 @@ async def begin(served: Served, count: int) -> list[httpx.Response]:
 # ----------------------------------------------------------------------------------------------------- what it tells at first
 
 
+@pytest.mark.full
 async def test_it_says_when_the_first_worker_is_ready_and_what_to_try() -> None:
     async with serving(QUICK) as served:
         await eventually(lambda: served.told("ready, with sim; try: "))

@@ -47,6 +47,7 @@ async def sharing(
         yield house, client
 
 
+@pytest.mark.full
 async def test_a_batch_is_worked_on_by_the_gateways_that_serve_its_models(tmp_path: Any) -> None:
     content = b"".join(line(f"{model}{number}", model=model) for number in range(6) for model in ("red", "blue"))
     async with sharing(tmp_path, "red", "I am red.") as (_, one), sharing(tmp_path, "blue", "I am blue."):
@@ -58,6 +59,7 @@ async def test_a_batch_is_worked_on_by_the_gateways_that_serve_its_models(tmp_pa
         assert said == f"I am {custom_id.rstrip('0123456789')}."
 
 
+@pytest.mark.full
 async def test_a_gateway_without_the_model_leaves_a_batch_to_one_that_comes_later(tmp_path: Any) -> None:
     async with sharing(tmp_path, "red", absence_s=60.0, lease_s=60.0) as (_, one):
         made = await batch_of(one, line("a", model="azure"))

@@ -73,6 +73,7 @@ async def test_engines_sleep_and_wake_as_they_can_and_the_others_are_named_and_g
         assert asleep(ops) == marked(ops) == set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ABLE)
 async def test_a_request_wakes_the_only_engine_once_and_those_that_come_meanwhile_wait_too(name: str) -> None:
     async with http_fleet() as ops:

@@ -177,6 +177,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [each for each in caplog.get_records("call") if each.exc_info] == []
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=15)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", [*FAULTS, *CLOSES])

@@ -156,6 +156,7 @@ class NameIsAnother(Change):
         ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("change", Change.__subclasses__() + PluginIsPut.__subclasses__())
 async def test_what_is_changed_while_a_gateway_runs_is_so_at_once_and_after_it_was_started_again(

@@ -243,6 +243,7 @@ SHOWN = frozenset({("chat", False), ("chat", True), ("responses", False), ("resp
 """Where a call that was cut is shown, as one that is incomplete. In a stream it has begun; a whole message leaves it out."""
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @doors
 @pytest.mark.parametrize(("reply", "parser"), [(CUT, "hermes"), (Reply(f"Look. {XML}"), "qwen3_coder")])

@@ -304,6 +304,7 @@ served = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @every_api
 @served

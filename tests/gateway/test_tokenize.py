@@ -150,6 +150,7 @@ async def test_a_count_is_a_request_in_flight_and_is_given_up_with_its_client(
         assert third.status_code == 200
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("path", COUNTING)
 async def test_a_count_that_a_shutdown_ends_is_told_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

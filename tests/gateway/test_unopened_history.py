@@ -222,6 +222,7 @@ async def test_what_has_expired_is_deleted_without_a_request(tmp_path: Path) -> 
         await eventually(lambda: rows(file, "SELECT count(*) FROM smg_responses") == [(0,)], PATIENCE)
 
 
+@pytest.mark.full
 async def test_many_first_uses_at_once_are_all_answered_and_kept(tmp_path: Path) -> None:
     async with sharing(tmp_path / "history.db") as house:
         asked = {"model": "sim", "input": "Hello"}
@@ -270,6 +271,7 @@ async def test_a_history_that_cannot_be_opened_is_each_request_s_error_until_it_
         assert {each.status_code for each in answers} == {404}
 
 
+@pytest.mark.full
 async def test_a_gateway_stops_while_its_history_is_being_opened(tmp_path: Path) -> None:
     async with sharing(tmp_path / "history.db") as house:
         asking = asyncio.create_task(house.http.get("/v1/responses/resp_1"))

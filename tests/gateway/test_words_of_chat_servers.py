@@ -121,6 +121,7 @@ async def picture(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("api", list(SHOWING))
 async def test_a_picture_is_passed_on_as_data_wherever_it_is(api: str) -> None:

@@ -279,6 +279,7 @@ async def test_a_url_of_no_store_is_refused(clock, url: str) -> None:
         await open_history(HistoryConfig(url=url), clock)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "url", ["redis://127.0.0.1:1/0", "postgresql://u:hidden@127.0.0.1:1/db", "sqlite:////no/where/x.db"]
 )

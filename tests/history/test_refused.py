@@ -49,6 +49,7 @@ async def refusal(url: str, clock: FakeClock) -> str:
     return str(refused.value)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("url", WRONG)
 async def test_parameters_that_a_store_does_not_have_are_refused(url: str, clock: FakeClock) -> None:

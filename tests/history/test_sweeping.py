@@ -131,6 +131,7 @@ def test_a_lease_that_is_taken_before_it_is_deleted_is_held(
     assert writing.renew(connection, "t", second, 10.0, clock.time()).owner == "two"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @things
 async def test_a_sweep_passes_over_what_another_process_is_writing_and_does_not_wait(

@@ -140,6 +140,7 @@ def test_all_tensors_are_those_written_down(family: Family, part: int) -> None:
     assert_equal_to_written(family, rest(family, TORCH_FAMILIES)[part::PARTS])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=12)
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_several_pictures_collate_as_in_one_call_of_the_reference(family: Family) -> None:

@@ -109,6 +109,7 @@ def conversed(client: Any) -> list[dict[str, Any]]:
         answer["stream"].close()
 
 
+@pytest.mark.full
 async def test_the_library_of_aws_reads_every_answer_of_the_fake(context: ssl.SSLContext, ca: Path, keys: None) -> None:
     async with providing(script(CONVERSE, "text"), context) as provider:
         client = await asyncio.to_thread(boto, provider.url, ca)

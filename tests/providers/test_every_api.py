@@ -98,6 +98,7 @@ async def test_an_answer_of_a_schema_is_told(house: House, api: ClientApi) -> No
     assert "additionalProperties" in house.provider.asked[0].body.decode()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("case", "data"), [("picture", PICTURE), ("pdf", PDF)])
 async def test_pictures_and_documents_are_sent(house: House, api: ClientApi, case: str, data: str) -> None:
     house.says("text")

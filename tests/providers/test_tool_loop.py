@@ -34,6 +34,7 @@ def offered(heard: Heard) -> str:
     return said[said.rindex('"', 0, at) + 1 : at + 3]
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", ASKED)
 @pytest.mark.parametrize("case", ["thinking_tool", "hidden_tool"])
 async def test_a_turn_goes_back_with_its_signature(house: House, api: str, case: str) -> None:

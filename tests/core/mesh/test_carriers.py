@@ -82,6 +82,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
+@pytest.mark.full
 async def test_members_find_each_other_and_a_message_comes_from_who_sent_it(mesh: Mesh, stack: AsyncExitStack) -> None:
     a, ear_a = await stack.enter_async_context(linked(mesh(), "a"))
     b, ear_b = await stack.enter_async_context(linked(others(mesh, a.place), "b"))

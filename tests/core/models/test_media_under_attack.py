@@ -145,6 +145,7 @@ async def test_tokens_are_counted_on_the_header_and_nothing_too_long_is_decoded(
         await eventually(lambda: media.tensor_bytes == 0)
 
 
+@pytest.mark.full
 async def test_tensors_of_a_request_are_reserved_before_and_given_back_however_it_ends(folder: Path) -> None:
     """Qwen2-VL's 448 x 448: 1,024 patches of 1,176 floats, and as much again for the message."""
     whole = 2 * 1024 * 1176 * 4

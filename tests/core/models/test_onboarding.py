@@ -620,6 +620,7 @@ async def test_a_gateway_may_be_started_again() -> None:
 # ------------------------------------------------------------------------------------------------- fleets that are replaced
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("model", "more"),
     [

@@ -152,6 +152,7 @@ def test_any_two_prompts_with_a_common_beginning_are_exact(
 # ------------------------------------------------------------------------------------------------------------ what it saves
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 def test_a_prompt_seen_before_gives_the_same_ids_object_and_encodes_nothing(tokenizer: HuggingFaceTokenizer) -> None:
     counting = Counting(tokenizer)

@@ -274,6 +274,7 @@ def pairs() -> Iterator[Any]:
                 yield pytest.param(family, case, id=f"{family}: {name}")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("family",), keep=4)
 @pytest.mark.parametrize(("family", "case"), list(pairs()))
 def test_a_conversation_renders_as_transformers_renders_it(family: str, case: dict[str, Any]) -> None:

@@ -118,6 +118,7 @@ def removed_by(name: str) -> list[str]:
     return sorted({literal for literal, _ in facts.changes.removed} | {" ", "\n", "</think>", "/think", "<think>"})
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", SOURCES)
 def test_no_text_of_a_client_becomes_a_control_token_when_the_template_deletes_a_part_of_it(name: str) -> None:

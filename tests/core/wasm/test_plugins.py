@@ -121,6 +121,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("attack", FAULTS)
 async def test_an_attack_is_a_failure_of_the_plugin_and_of_nothing_else(house: House, attack: str) -> None:
@@ -220,6 +221,7 @@ def test_the_hooks_that_answer_with_lists_or_texts_are_all_tried() -> None:
     assert {hook for hook, name in OURS.hooks.items() if OURS.functions[name].result is not None} == set(OVERSIZED)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize(("hook", "what"), [(hook, what) for hook, whats in OVERSIZED.items() for what in whats])
 async def test_an_answer_beyond_its_bounds_is_refused_and_one_within_them_is_read(

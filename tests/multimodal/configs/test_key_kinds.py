@@ -39,6 +39,7 @@ def test_a_value_of_another_kind_is_refused_by_its_keys_name(family: Family) -> 
                 loaded(family, **{key: value})
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("family", OF_EACH_CLASS, ids=lambda family: family.name)
 def test_a_flag_that_is_null_does_what_it_does_in_transformers(family: Family) -> None:

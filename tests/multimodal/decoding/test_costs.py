@@ -37,6 +37,7 @@ PROCESSORS = {name: processor(name) for name in FAMILIES}
 BOUNDS = {name: TensorBound(each) for name, each in PROCESSORS.items()}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(max_examples=12, deadline=None)

@@ -100,6 +100,7 @@ def test_every_name_of_a_class_is_known_to_the_table() -> None:
         assert class_of(ModelFiles({}, {"image_processor_type": name})) in PIPELINES, name
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("size", [Size(1, 1), Size(1, 67_000_000), Size(67_000_000, 1), Size(1, 5000), Size(5000, 1)])

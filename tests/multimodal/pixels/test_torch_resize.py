@@ -84,6 +84,7 @@ def test_a_family_made_by_torch_equals_the_torchvision_backend(family: Family) -
         assert_tensors(row, ours.collate([ours.item(picture)]), family.name)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_the_setting_reaches_every_family_but_those_whose_code_uses_pillow(family: Family) -> None:

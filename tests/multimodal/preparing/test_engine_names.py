@@ -134,6 +134,7 @@ def film() -> bytes:
 FILMED = [row for row in ROWS if Modality.VIDEO in row.others and (row.name, Modality.VIDEO) not in _NOT_FOR_VLLM]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("row", FILMED, ids=lambda row: row.name)
 def test_clips_are_called_what_the_model_class_takes(row: MediaFamily) -> None:

@@ -50,6 +50,7 @@ def prepared(name: str, *pictures: bytes) -> Prepared:
     return made.prepare(ids, [Media(picture) for picture in pictures])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_prepares_several_pictures(name: str) -> None:
@@ -69,6 +70,7 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
     assert len(places[0].content_hash) == 32
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize(
     "name", [name for name in FAMILIES if name not in (*NOT_FOR_VLLM, "muse-spark", "nemotron-omni")]

@@ -89,6 +89,7 @@ def sent(made: Prepared, dtype: str, *, raw: bool = False) -> Any:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("count", [1, 2])

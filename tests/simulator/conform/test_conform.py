@@ -254,6 +254,7 @@ PLANTED: tuple[Callable[[list[Event]], Iterator[Mutant]], ...] = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("plant",))
 @pytest.mark.parametrize("plant", PLANTED, ids=[plant.__name__ for plant in PLANTED])
 @pytest.mark.parametrize("api", APIS)

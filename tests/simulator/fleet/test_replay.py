@@ -244,6 +244,7 @@ def test_every_request_ends_once_and_nothing_stays_behind(kind: str, fleet: Flee
         assert sum(found.hit) <= hits_of_one_cache(given, None)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_the_same_trace_settings_and_seed_make_the_same_run(name: str) -> None:

@@ -93,6 +93,7 @@ async def test_an_answer_without_messages_just_ends(transport: Transport) -> Non
     assert receiver.messages_seen == []
 
 
+@pytest.mark.full
 async def test_a_hundred_streams_do_not_mix(transport: Transport) -> None:
     receivers = [Recorder() for _ in range(100)]
     for size, receiver in enumerate(receivers):
