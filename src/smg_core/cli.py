@@ -10,10 +10,10 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from smg_core.config.config import Config, Resolved, describe, in_python_alone, to_yaml
 from smg_core.extras import MissingPackage, missing, with_install_line
@@ -45,6 +45,20 @@ FILES = (
     "workers.tls_key",
     "workers.file",
 )
+ADMIN_COMMANDS = {
+    "health": "print how a gateway and its processes are",
+    "keys": "make, rotate, revoke and list virtual keys",
+    "limits": "say which limits apply to a key and a model, and how full they are",
+    "mesh": "print the other gateways of a mesh, as this one sees them",
+    "workers": "add, change, drain and remove workers; engines' loads, caches and profiles",
+    "models": "print the models that a gateway serves",
+    "settings": "print the settings that a gateway uses",
+    "reload": "have a gateway read its settings again",
+    "drain": "have a gateway take no new requests",
+    "undrain": "have it take requests again",
+    "log-level": "print or change the level of a gateway's log",
+}
+"""The commands that ask the admin door, and the help of each."""
 FOLDERS = ("containers.interpreter", "tokenizer.path")
 
 
@@ -213,34 +227,31 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         required=True,
         metavar="COMMAND",
     )
-    usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
-    _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False, add_help=False))
+    command = partial(_command, commands, arguments)
     simulated = partial(_simulator_command, commands, arguments)
+    usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
+    command("serve", "run a gateway", _serve_flags, usage=usage, add_help=False)
     simulated("simulate", "run an engine without a model")
     simulated("simulate-fleet", "compare routing policies over a trace, without engines")
     simulated("faults", "let a simulated engine go wrong")
     simulated("demo", "see one answer come, without GPU or model")
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
-    text = "print the configuration that results"
-    config = commands.add_parser("config", help=text, usage=usage, allow_abbrev=False, add_help=False)
-    _config_flags(config)
-    _setup_flags(
-        commands.add_parser(
-            "setup", help="tell a program, such as Claude Code or Codex, to use a gateway", allow_abbrev=False
-        )
-    )
+    command("config", "print the configuration that results", _config_flags, usage=usage, add_help=False)
+    command("setup", "tell a program, such as Claude Code or Codex, to use a gateway", _setup_flags)
     simulated("conform", "check that a server's answers are what clients of its APIs rely on")
-    _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
+    command("mcp", "see and try the MCP servers of a configuration", _mcp_flags)
     text = "say of each security default whether a configuration keeps it"
-    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False, add_help=False))
-    _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
-    _plugin_flags(commands.add_parser("plugin", help="begin, build and check a plugin", allow_abbrev=False))
-    text = "build the Python in which models run code"
-    _interpreter_flags(commands.add_parser("interpreter", help=text, allow_abbrev=False))
-    _admin_commands(commands)
-    _day_commands(commands)
+    command("audit", text, _audit_flags, usage=AUDIT_USAGE, add_help=False)
+    command("audit-log", "check files of the audit log", _audit_log_flags)
+    command("plugin", "begin, build and check a plugin", _plugin_flags)
+    command("interpreter", "build the Python in which models run code", _interpreter_flags)
+    for name, text in ADMIN_COMMANDS.items():
+        command(name, text, partial(_admin_flags, name))
+    command("usage", "print who used how much, and what it cost", _usage_flags)
+    command("top", "show what a gateway does, as it does it", _top_flags)
+    command("up", "run engines and a gateway on this machine, by one file", _up_flags)
     text = "say what is wrong with a deployment, and what to do"
-    _doctor_flags(commands.add_parser("doctor", help=text, usage=DOCTOR_USAGE, allow_abbrev=False, add_help=False))
+    command("doctor", text, _doctor_flags, usage=DOCTOR_USAGE, add_help=False)
     simulated("record", "keep what clients ask of a server and what it answers, without keys")
     simulated("replay", "ask a server what was recorded, and print what is different")
     simulated("bench", "measure a server: first token, gaps, goodput; with a report")
@@ -295,6 +306,20 @@ def _nearest_flag(unknown: str, flags: Sequence[str], command: str) -> str:
         return f"; did you mean {inside[near]}?"
     likely = closest(name.removeprefix("--"), [flag.removeprefix("--") for flag in flags])
     return f"; did you mean --{likely}?" if likely else f" (see `{command} --help`)"
+
+
+def _command(
+    commands: "argparse._SubParsersAction[_Parser]",
+    arguments: Sequence[str],
+    name: str,
+    text: str,
+    flags: Callable[[argparse.ArgumentParser], None],
+    **more: Any,
+) -> None:
+    """Add a command, with its flags where it is the one to run: a gateway loads nothing of the others."""
+    parser = commands.add_parser(name, help=text, allow_abbrev=False, **more)
+    if arguments[:1] == [name]:
+        flags(parser)
 
 
 def _simulator_command(
@@ -352,36 +377,29 @@ def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
     audit_log_flags(parser)
 
 
-def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    """The commands that ask the admin door."""
-    from smg_core.commands import admin as client
+def _admin_flags(name: str, parser: argparse.ArgumentParser) -> None:
+    """The flags of a command that asks the admin door."""
+    from smg_core.commands.admin import FLAGS
+
+    FLAGS[name](parser)
+
+
+def _usage_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.commands.usage import usage_flags
+
+    usage_flags(parser)
+
+
+def _top_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.top.command import top_flags
 
-    for name, flags, text in (
-        ("health", client.health_flags, "print how a gateway and its processes are"),
-        ("keys", client.keys_flags, "make, rotate, revoke and list virtual keys"),
-        ("limits", client.limits_flags, "say which limits apply to a key and a model, and how full they are"),
-        ("mesh", client.mesh_flags, "print the other gateways of a mesh, as this one sees them"),
-        ("usage", usage_flags, "print who used how much, and what it cost"),
-        ("workers", client.workers_flags, "add, change, drain and remove workers; engines' loads, caches and profiles"),
-        ("models", client.models_flags, "print the models that a gateway serves"),
-        ("settings", client.settings_flags, "print the settings that a gateway uses"),
-        ("reload", client.reload_flags, "have a gateway read its settings again"),
-        ("drain", client.drain_flags, "have a gateway take no new requests"),
-        ("undrain", client.undrain_flags, "have it take requests again"),
-        ("log-level", client.log_level_flags, "print or change the level of a gateway's log"),
-        ("top", top_flags, "show what a gateway does, as it does it"),
-    ):
-        flags(commands.add_parser(name, help=text, allow_abbrev=False))
+    top_flags(parser)
 
 
-def _day_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    """The commands of a day's work: fleets of one machine, measuring, looking what is wrong."""
+def _up_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.up.command import up_flags
 
-    for name, flags, text in (("up", up_flags, "run engines and a gateway on this machine, by one file"),):
-        flags(commands.add_parser(name, help=text, allow_abbrev=False))
+    up_flags(parser)
 
 
 def _setup_flags(parser: argparse.ArgumentParser) -> None:

@@ -22,24 +22,7 @@ from smg_core.settings import ConfigError, number_flag
 if TYPE_CHECKING:
     import httpx
 
-__all__ = [
-    "AdminDoor",
-    "DoorRefused",
-    "bearer_of",
-    "door_flags",
-    "drain_flags",
-    "health_flags",
-    "keys_flags",
-    "limits_flags",
-    "log_level_flags",
-    "mesh_flags",
-    "models_flags",
-    "opened_door",
-    "reload_flags",
-    "settings_flags",
-    "undrain_flags",
-    "workers_flags",
-]
+__all__ = ["FLAGS", "AdminDoor", "DoorRefused", "bearer_of", "door_flags", "opened_door"]
 
 HTTP_ERRORS = 400
 HERE = "http://localhost"
@@ -55,17 +38,17 @@ Request = tuple[str, str, Mapping[str, object] | None]
 """Method, path and body of what a command asks for."""
 
 
-def health_flags(parser: argparse.ArgumentParser) -> None:
+def _health_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway health`."""
     _common(parser, lambda args: ("GET", "/admin/health", None))
 
 
-def mesh_flags(parser: argparse.ArgumentParser) -> None:
+def _mesh_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway mesh`."""
     _common(parser, lambda args: ("GET", "/admin/mesh", None))
 
 
-def limits_flags(parser: argparse.ArgumentParser) -> None:
+def _limits_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway limits` and its own commands."""
     commands = parser.add_subparsers(required=True, metavar="explain")
     text = "print which limits apply to a key and a model, how full they are, and what a request would get"
@@ -83,7 +66,7 @@ def _explain_limits(args: argparse.Namespace) -> Request:
     return "GET", f"/admin/limits?{urlencode(named)}", None
 
 
-def keys_flags(parser: argparse.ArgumentParser) -> None:
+def _keys_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway keys` and its own commands."""
     commands = parser.add_subparsers(required=True, metavar="create | rotate | expire | revoke | list | show")
     create = commands.add_parser("create", help="make a key; it is printed now and never again", allow_abbrev=False)
@@ -117,7 +100,7 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
     _common(listed, _list)
 
 
-def workers_flags(parser: argparse.ArgumentParser) -> None:
+def _workers_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway workers` and its own commands."""
     commands = parser.add_subparsers(
         required=True,
@@ -180,23 +163,23 @@ def _weights_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     _upkeep(transfer, "transfer_weights", _transfer)
 
 
-def drain_flags(parser: argparse.ArgumentParser) -> None:
+def _drain_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway drain`."""
     parser.add_argument("--wait", type=_SECONDS, default=0.0, help="seconds to wait until no request is left")
     _common(parser, lambda args: ("POST", "/admin/drain", {"wait_s": args.wait}), _none_left)
 
 
-def undrain_flags(parser: argparse.ArgumentParser) -> None:
+def _undrain_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway undrain`."""
     _common(parser, lambda args: ("POST", "/admin/undrain", {}))
 
 
-def reload_flags(parser: argparse.ArgumentParser) -> None:
+def _reload_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway reload`."""
     _common(parser, lambda args: ("POST", "/admin/reload", {}))
 
 
-def log_level_flags(parser: argparse.ArgumentParser) -> None:
+def _log_level_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway log-level`."""
     levels = ("debug", "info", "warning", "error")
     parser.add_argument("level", nargs="?", choices=levels, help="the new level (default: print the present one)")
@@ -215,13 +198,13 @@ def _log_level(args: argparse.Namespace) -> Request:
     return "PUT", "/admin/log-level", {"level": args.level, "duration_s": args.seconds}
 
 
-def models_flags(parser: argparse.ArgumentParser) -> None:
+def _models_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway models`."""
     parser.add_argument("--policies", action="store_true", help="print the routing policies in use")
     _common(parser, lambda args: ("GET", "/admin/policies" if args.policies else "/admin/models", None))
 
 
-def settings_flags(parser: argparse.ArgumentParser) -> None:
+def _settings_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway settings`."""
     _common(parser, lambda args: ("GET", "/admin/config", None))
 
@@ -519,3 +502,19 @@ def _text_of(file: str, flag: str) -> str:
         return Path(file).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{flag}: {file} cannot be read: {error}") from None
+
+
+FLAGS: Mapping[str, Callable[[argparse.ArgumentParser], None]] = {
+    "drain": _drain_flags,
+    "health": _health_flags,
+    "keys": _keys_flags,
+    "limits": _limits_flags,
+    "log-level": _log_level_flags,
+    "mesh": _mesh_flags,
+    "models": _models_flags,
+    "reload": _reload_flags,
+    "settings": _settings_flags,
+    "undrain": _undrain_flags,
+    "workers": _workers_flags,
+}
+"""What adds the flags of each command to a parser."""
