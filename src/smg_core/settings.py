@@ -5,7 +5,6 @@ Below: attrs and the standard library. Above: the `settings` of each room, which
 gathers them and reads their sources. Does not know which settings there are.
 """
 
-import difflib
 import json
 import math
 import types
@@ -250,6 +249,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def closest(name: str, known: Sequence[str], *, likeness: float = 0.5) -> str | None:
     """The one of `known` that is most like `name`, if any is as alike as `likeness` (1: the same)."""
+    import difflib  # when a name is wrong
+
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
 
 
