@@ -14,13 +14,15 @@ from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame, optimizeconst
 from jinja2.idtracking import VAR_LOAD_RESOLVE
 from jinja2.nodes import EvalContext
-from jinja2.runtime import Context, Macro
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 __all__ = ["TemplateEnvironment", "renderer_of"]
 
 _METHODS = frozenset(dir(dict))
 """Names that are an attribute of every dict: these are looked up as the sandbox does, which prefers the attribute."""
+_OF_LOOPS = frozenset({"depth", "depth0", "first", "index", "index0", "last", "length", "revindex", "revindex0"})
+"""What a loop says of itself that is a number, or true or false: nothing that could be unsafe."""
 _TESTS = {
     "defined": "(not isinstance({}, Undefined))",
     "undefined": "isinstance({}, Undefined)",
@@ -110,10 +112,18 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     context_class = _Context
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """As the sandbox has it; a field that a plain dict lacks is undefined at once."""
+        """As the sandbox has it; a field that a plain dict lacks is undefined at once, and a loop's number needs no check."""
+        if type(obj) is LoopContext and attribute in _OF_LOOPS:
+            return getattr(obj, attribute)
         if type(obj) is dict and attribute not in _METHODS:
             return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """As the sandbox has it; of a text, which no method changes, all is safe that is not internal."""
+        if type(obj) is str:
+            return not attr.startswith("_")
+        return super().is_safe_attribute(obj, attr, value)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805  # as in jinja2
         """As the sandbox has it; a macro of the template is called without looking what it is."""

@@ -7,6 +7,7 @@ import jinja2.ext
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from smg_core.tokenizer.template_code import TemplateEnvironment, renderer_of
@@ -92,6 +93,24 @@ def outcome(render: Any) -> object:
 @pytest.mark.parametrize("source", SNIPPETS)
 def test_a_template_says_the_same_as_in_the_plain_sandbox(source: str) -> None:
     assert outcome(renderer_of(OURS.from_string(source))) == outcome(PLAIN.from_string(source).render)
+
+
+def test_what_a_text_shows_of_itself_is_what_the_plain_sandbox_shows() -> None:
+    for name in (*dir(""), "_hidden", "__gone__", "gone"):
+        source = "{{ text." + name + " is defined }} {{ text['" + name + "'] is callable }}"
+        assert outcome(renderer_of(OURS.from_string(source))) == outcome(PLAIN.from_string(source).render), name
+
+
+def test_what_a_loop_shows_of_itself_is_what_the_plain_sandbox_shows() -> None:
+    for name in (*dir(LoopContext), "_hidden", "__gone__", "gone"):
+        source = (
+            "{% for each in many %}{{ loop."
+            + name
+            + " is defined }} {{ loop['"
+            + name
+            + "'] is callable }}{% endfor %}"
+        )
+        assert outcome(renderer_of(OURS.from_string(source))) == outcome(PLAIN.from_string(source).render), name
 
 
 NAMES = st.sampled_from(["plain", "made", "record", "text", "many", "nothing", "absent", "loop", "self"])
