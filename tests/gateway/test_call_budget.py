@@ -64,22 +64,22 @@ class Budget:
 
 
 BUDGETS = {
-    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 406, 450),
+    "chat": Budget(CHAT, {"messages": MESSAGES, "max_tokens": 2}, 397, 441),
     "completions": Budget("/v1/completions", {"prompt": SAID, "max_tokens": 2}, 412, 445),
-    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 463, 565),
-    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 432, 495),
+    "responses": Budget("/v1/responses", {"input": SAID, "max_output_tokens": 2, "store": False}, 454, 556),
+    "messages": Budget("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}, 423, 486),
     "gemini": Budget(
         "/v1beta/models/sim:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": SAID}]}], "generationConfig": {"maxOutputTokens": 2}},
-        461,
-        535,
+        452,
+        526,
         "/v1beta/models/sim:streamGenerateContent?alt=sse",
     ),
     "interactions": Budget(
         "/v1beta/interactions",
         {"input": SAID, "generation_config": {"max_output_tokens": 2}, "store": False},
-        463,
-        545,
+        457,
+        536,
     ),
 }
 PHASES: dict[str, tuple[str, ...]] = {
