@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -129,6 +129,25 @@ async def test_the_first_answer_is_used_if_it_comes_first_and_the_second_engine_
         assert pair.ends == {"w0": "ok", "w1": "outrun"}
         assert (trace.ended.worker, trace.picked.worker) == ("w0", "w0")
         assert pair.here.counted == ["w0"]
+
+
+async def test_nothing_waits_for_the_delay_once_the_first_worker_has_answered() -> None:
+    waiting: list[asyncio.TimerHandle] = []
+
+    def call_later(seconds: float, run: Callable[[], object]) -> asyncio.TimerHandle:
+        waiting.append(asyncio.get_running_loop().call_later(seconds, run))
+        return waiting[-1]
+
+    async with hedged(None, None) as pair:
+        here = pair.here
+        streaming = here.performers[Stream]
+        assert isinstance(streaming, Streaming)
+        here.driver.learn({Hedge: Hedging(streaming, here.selecting, clock=SystemClock(), call_later=call_later)})
+        task = pair.begin(hedge_after_s=3600.0)
+        await pair.asked(0)
+        pair.answers(0)
+        await task
+    assert [each.cancelled() for each in waiting] == [True]
 
 
 async def test_the_client_gets_one_answer_whoever_gives_it() -> None:

@@ -79,6 +79,13 @@ def test_calls_are_numbered_on_from_those_of_earlier_turns() -> None:
     assert reader.next_call == 5
 
 
+def test_the_next_turn_numbers_on_from_the_choice_with_the_most_calls() -> None:
+    reader = ChatReader(ChatPlan(8), first_call=3)
+    reader.feed([ToolCallStart(5, 0, "c0", "f"), ToolCallEnd(5, 0), ToolCallStart(2, 0, "c1", "f"), ToolCallEnd(2, 0)])
+    reader.feed([ToolCallStart(5, 1, "c2", "f"), ToolCallEnd(5, 1)])
+    assert reader.next_call == 5
+
+
 def test_a_turn_is_done_once_it_is_known_what_it_used_and_whole_once_all_choices_have_finished() -> None:
     reader = ChatReader(ChatPlan(2))
     reader.feed([TextDelta(0, "a"), TextEnd(0), Finished(0, "stop")])
