@@ -130,7 +130,7 @@ async def fleet(folder: Path, worker: str) -> AsyncIterator[Fleet]:
         words += ["--mesh-kind", "gossip", "--mesh-name", f"g{number}", "--mesh-bind", f"127.0.0.1:{meshed[number]}"]
         words += ["--mesh-keys", KEY, "--server-connections", "4000"]
         words += [word for seed in seeds for word in ("--mesh-seeds", seed)]
-        commands.append([sys.executable, "-m", "smg_core", *words])
+        commands.append([sys.executable, "-m", "tests.bounded", *words])
     async with AsyncExitStack() as stack:
         found = Fleet(commands, ports, stack)
         stack.push_async_callback(found.end)

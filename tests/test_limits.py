@@ -671,7 +671,7 @@ CONSTANTS: dict[str, str] = {
     "containers.openai._READ": PACE,
     **dict.fromkeys((f"containers.types.{name}" for name in ("_MOST", "_MOST_FILES", "_USUAL")), FORMAT),
     "pipeline.tools.built_in._CODE": "characters of code that a model writes; more is no program that it can still see",
-    "batches.message_types._BESIDE": COST,
+    "batches.message_types._OVERHEAD": COST,
     "batches.message_types._READ": PACE,
     "wire.multipart._LONGEST_TYPE": FORMAT,
     **dict.fromkeys((f"wire.multipart.{name}" for name in ("_HEADERS", "_HEADER_BYTES")), FORMAT),
@@ -966,7 +966,7 @@ CONSTANTS |= {
     "objectives.objectives._NEAR": "which workers a request may go to that is late anyway; it refuses nobody",
     "response_cache.packing.PIECE": "how long the pieces are in which a kept text is told again",
     "response_cache.packing._VERSION": FORMAT,
-    "response_cache.answer_memory._BESIDE": COST,
+    "response_cache.answer_memory._OVERHEAD": COST,
     "response_cache.answer_store._LOSSES": "how a store that is lost is left in peace for a while; engines answer meanwhile",
     "response_cache.answer_store._PAUSE_S": "how a store that is lost is left in peace for a while; engines answer meanwhile",
     "response_cache.answer_store._SCANNED": "a tenant that is erased is looked for in slices; the server serves others meanwhile",
@@ -1255,31 +1255,31 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.processes.worker_process: _BAND
     """,
     COST: """
-        smg_multimodal.families.kimi_clips: _BESIDE
-        smg_multimodal.families.minicpm_clips: _BESIDE _PER_VIEW
-        smg_multimodal.families.molmo_clips: _BESIDE
-        smg_multimodal.families.nemotron: _BESIDE
+        smg_multimodal.families.kimi_clips: _OVERHEAD
+        smg_multimodal.families.minicpm_clips: _OVERHEAD _PER_VIEW
+        smg_multimodal.families.molmo_clips: _OVERHEAD
+        smg_multimodal.families.nemotron: _OVERHEAD
         smg_mcp.catalogue.naming: _MARK
         smg_mcp.catalogue.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.families.model_ids: PATTERNS_KEPT
         smg_multimodal.recordings.audio: _WEIGHTS
-        smg_multimodal.decoding.clips: _BESIDE _PIXEL_BYTES
+        smg_multimodal.decoding.clips: _OVERHEAD _PIXEL_BYTES
         smg_multimodal.preparing.content: _SAMPLES _SAMPLE_BYTES
         smg_multimodal.preparing.shared_items: _ALIGNED _KEPT_FREE _PAGE
-        smg_multimodal.decoding.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
+        smg_multimodal.decoding.costs: _OVERHEAD _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
         smg_multimodal.decoding.costs: _RECORDED _LEAST_RECORDED _SPECTRA
         smg_multimodal.decoding.decode: _FRAMES_HELD
         smg_multimodal.decoding.formats: _BLOCKS_A_STEP _BYTE_SECONDS _INFLATED _PIECE_SECONDS
         smg_multimodal.pixels.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
-        smg_multimodal.decoding.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
-        smg_multimodal.clips.frames: _BESIDE
-        smg_multimodal.clips.video: _BESIDE
+        smg_multimodal.decoding.sounds: _OVERHEAD _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
+        smg_multimodal.clips.frames: _OVERHEAD
+        smg_multimodal.clips.video: _OVERHEAD
         smg_multimodal.processes.worker_process: FRAMES_AHEAD _BASE
         smg_multimodal.processes.workers: _MEMORY_SLACK
     """,
     MODEL: """
         smg_multimodal.families.nemotron: _USUAL_FRAMES
-        smg_multimodal.patches.nemotron: _BESIDE_A_PICTURE
+        smg_multimodal.patches.nemotron: _PICTURE_OVERHEAD
         smg_multimodal.recordings.parakeet: _NARROWEST _PREEMPHASIS _QUIETEST
         smg_multimodal.tiles.nemotron_nano: _USUAL_TILES
         smg_multimodal.tiles.aria: _SIDE _TOKENS

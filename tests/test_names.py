@@ -36,6 +36,7 @@ REPEATED: dict[str, tuple[str, frozenset[str]]] = {
 EMPTY_WORDS = {
     "told": "what was received or is answered has its own name: `answer`, `payload`, `fields`, `sentence`, `usage`, `reported`",
     "said": "text has the name of what it is or whose it is: `summary`, `utterance`, `outside_text`, `reason`, `stated`",
+    "beside": "what is next to something says what it is: `guards`, `neighbour`, `further_models`, `overhead`, `other_media`",
 }
 """Words that no name of the code has, since they say of everything the same: what to write instead."""
 

@@ -42,7 +42,7 @@ HISTORY = f"sqlite:///{HERE}/fleet.db"
 KEY = "sk-fleet-0123456789abcdef"  # of the example alone: yours are hashes in a file, auth.keys_file
 SETTINGS: dict[str, Any] = {
     "auth": {"keys": [f"{KEY} tenant=acme principal=ada role=user"]},
-    "tokenizer": {"l0_bytes": 64 << 20, "l1_bytes": 256 << 20},  # whole prompts, and their beginnings
+    "tokenizer": {"l1_bytes": 256 << 20},  # beginnings of prompts
     "model": {"parsers": [f"{CHAT}=auto"], "aliases": [f"gpt-4o={CHAT}"]},
     "limits": {
         "rules": ["6000 requests/minute per=key", "40_000_000 tokens/minute per=tenant,model", "512 at-once per=key"]

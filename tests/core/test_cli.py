@@ -35,7 +35,6 @@ OF_A_FORM = {
     "timeouts.models": "llama=first_token:300",
     "pooling.prefixes": "query=search: ",
     "pooling.scoring": "llama=generative",
-    "metrics.path": "/figures",
     "realtime.udp_ports": "50000-50999",
     "workers.adapters": "sql=llama:/adapters/sql",
 }
@@ -99,9 +98,9 @@ def test_the_text_of_a_setting_names_others_by_their_section() -> None:
 
 
 def test_a_boolean_has_a_flag_for_no(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["config", "--no-tokenizer-fast"])
+    main(["config", "--no-server-docs"])
 
-    assert load_config(file_text=capsys.readouterr().out).tokenizer.fast is False
+    assert load_config(file_text=capsys.readouterr().out).server.docs is False
 
 
 def test_a_repeatable_flag_gathers(capsys: pytest.CaptureFixture[str]) -> None:

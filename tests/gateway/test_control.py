@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,13 @@ async def from_file(
         close_listener(config, listener)
 
 
+@pytest.fixture
+def unwatched() -> Iterator[None]:
+    """The file of workers is read when the settings are, and no other time."""
+    with defaults({"discovery.file_interval_s": 0.0}):
+        yield
+
+
 BASE = "server: {allowed_hosts: ['*']}\nadmin: {port: 0}\n"
 
 
@@ -95,7 +102,7 @@ def test_every_setting_says_whether_it_can_change_live() -> None:
 async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path) -> None:
     async with from_file(tmp_path, BASE) as here:
         told = await here.reload(
-            BASE + "limits: {n: 2}\nrouting: {policy: least_load}\nengines: {http_keep_alive_s: 9}\n"
+            BASE + "limits: {n: 2}\nrouting: {policy: least_load}\nengines: {http_direct: [a.example]}\n"
         )
         refused = await here.http.post(CHAT, json=body(n=3))
         taken = await here.http.post(CHAT, json=body(max_tokens=1))
@@ -104,11 +111,11 @@ async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path
 
     assert told.status_code == 200, told.text
     assert told.json()["changed"] == ["routing.policy", "limits.n"]
-    assert told.json()["needs_restart"] == ["engines.http_keep_alive_s"]
+    assert told.json()["needs_restart"] == ["engines.http_direct"]
     assert (refused.status_code, taken.status_code) == (400, 200)
     assert (shown["limits.n"]["value"], shown["limits.n"]["live"]) == (2, "for new requests")
     assert "limits.n" in shown["limits.n"]["source"]
-    assert shown["engines.http_keep_alive_s"]["value"] != 9
+    assert shown["engines.http_direct"]["value"] == []
     assert [each["policy"] for each in policies] == ["least_load"]
 
 
@@ -131,14 +138,14 @@ async def test_settings_that_have_not_changed_need_no_restart_and_have_their_sou
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("unwatched")
 async def test_more_workers_than_there_is_room_for_change_nothing(tmp_path: Path) -> None:
-    room = BASE + "discovery: {file_interval_s: 0}\n"
     with defaults({"workers.most": 3}):
-        async with from_file(tmp_path, room) as here:
+        async with from_file(tmp_path, BASE) as here:
             before = [worker.name for worker in here.gateway.registry]
             listed = tmp_path / "workers.json"
             listed.write_text(json.dumps([{"url": f"grpc://127.0.0.1:{port}"} for port in (1, 2, 3)]))
-            told = await here.reload(room + f"workers: {{file: {listed}}}\nlimits: {{n: 2}}\n")
+            told = await here.reload(BASE + f"workers: {{file: {listed}}}\nlimits: {{n: 2}}\n")
             after = [worker.name for worker in here.gateway.registry]
 
     assert told.status_code == 400, told.text
@@ -173,9 +180,10 @@ async def test_a_bad_file_changes_nothing_and_the_answer_says_what_is_wrong(tmp_
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("unwatched")
 async def test_workers_of_the_file_are_added_changed_and_retired_and_those_of_others_stay(tmp_path: Path) -> None:
     workers = tmp_path / "workers.yaml"
-    listed = BASE + f"workers: {{file: {workers}}}\ndiscovery: {{file_interval_s: 0}}\n"
+    listed = BASE + f"workers: {{file: {workers}}}\n"
     async with (
         SimulatedEngine(SimulatorConfig()) as a,
         SimulatedEngine(SimulatorConfig()) as b,

@@ -235,7 +235,7 @@ async def test_workers_are_those_of_the_edited_files_and_what_an_operator_drains
 
     def urls(*targets: str) -> None:
         named = ", ".join(f"'{each}'" for each in targets)
-        settings.write_text(f"discovery: {{file_interval_s: 0}}\nworkers: {{file: '{listed}', urls: [{named}]}}\n")
+        settings.write_text(f"workers: {{file: '{listed}', urls: [{named}]}}\n")
 
     async def rows() -> dict[str, tuple[str, float, str]]:
         """Source, weight and state of each worker by its name, at the door of the process that is there now."""
@@ -248,6 +248,7 @@ async def test_workers_are_those_of_the_edited_files_and_what_an_operator_drains
     async with SimulatedEngine(QUICK) as engine:
         urls(engine.target, two, three)
         arguments = ("--config", str(settings), "--port", "0", "--processes", "2", "--admin-socket", str(place))
+        arguments += ("--discovery-file-interval-s", "0")
         async with begun(engine, *arguments) as served:
             async with door_at(place) as door:
                 changes = [

@@ -63,7 +63,7 @@ from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.routing.settings import RoutingConfig
 from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
-from smg_core.server.second_listener import served_beside
+from smg_core.server.second_listener import background_listener
 from smg_core.settings import ConfigError
 from smg_core.testing import MemoryObserver
 from smg_core.wire.settings import LimitsConfig
@@ -394,7 +394,9 @@ async def scraped(**sections: Any) -> AsyncIterator[tuple[House, httpx.AsyncClie
     async with AsyncExitStack() as stack:
         house = await stack.enter_async_context(over_http(config=config))
         app = metrics_app(house.gateway, meter_of(), config)
-        await stack.enter_async_context(served_beside(house.gateway, config, listener, app, "metrics", plain=True))
+        await stack.enter_async_context(
+            background_listener(house.gateway, config, listener, app, "metrics", plain=True)
+        )
         yield house, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False))
 
 

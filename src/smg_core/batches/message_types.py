@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _READ = 1 << 16  # bytes of a body that are read at once
-_BESIDE = 1024  # bytes of a request beside its params
+_OVERHEAD = 1024  # bytes of a request beside its params
 _LISTED, _MOST_LISTED = 20, 1000
 _CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STATES = {
@@ -114,7 +114,7 @@ def write_lines(
     whose `params` have `most_bytes` each, and as many values and levels as `limits` allow. Raises what is wrong with the body."""
     lines = _Lines(most)
     bounds = ObjectBounds(
-        size=most_bytes + _BESIDE,
+        size=most_bytes + _OVERHEAD,
         values=limits.json_values + 2,  # the request itself and its custom_id
         depth=limits.json_depth + OWN_LEVELS + 1,
     )

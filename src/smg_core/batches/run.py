@@ -91,15 +91,15 @@ class BatchRun:
         pending, task = self._pending, asyncio.current_task()
         if task is None:
             raise AssertionError("a run is a task")
-        beside: list[asyncio.Task[None]] = []
+        guards: list[asyncio.Task[None]] = []
         try:
             if not await pending.read():
                 return True
-            beside = [
+            guards = [
                 asyncio.create_task(pending.guard(self._stopping, task)),
                 asyncio.create_task(self._dismissed()),
             ]
-            for each in beside:
+            for each in guards:
                 each.add_done_callback(partial(self._services.side_tasks.note_end, "the guard of a batch"))
             if pending.batch.status == "cancelling" or pending.overdue:
                 self._stopping.set()
@@ -115,17 +115,17 @@ class BatchRun:
             return True
         finally:
             try:
-                await self._settle(beside)
+                await self._settle(guards)
             finally:  # also where that is cancelled: without its lease the batch can go on elsewhere
                 await pending.release()
 
-    async def _settle(self, beside: "Collection[asyncio.Task[None]]") -> None:
-        """End what runs `beside` the batch. Let results that are being written be written, for a limited time: their requests
+    async def _settle(self, guards: "Collection[asyncio.Task[None]]") -> None:
+        """End the `guards` of the batch. Let results that are being written be written, for a limited time: their requests
         need not be sent again."""
         try:
-            for each in beside:
+            for each in guards:
                 each.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*guards, return_exceptions=True)
             if self._writes:
                 await asyncio.wait(self._writes, timeout=self._settings.poll_s)
         finally:

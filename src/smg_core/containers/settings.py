@@ -16,12 +16,12 @@ class ContainersConfig:
         "Folder in which `smg-gateway interpreter build` has made the interpreter; without it the gateway runs no code itself, "
         "and has no containers.",
     )
-    folder: str | None = option(
+    folder: str | None = bound(
         None,
         "Folder that the files of containers lie in, which all processes of a gateway share; without it, one of the user in the "
         "system's temporary folder.",
     )
-    tenant: int = option(
+    tenant: int = bound(
         20, "Containers of a tenant at the same time; a further one gets 429.", at_least=1, at_most=100_000
     )
     running: int = option(
@@ -40,7 +40,7 @@ class ContainersConfig:
         at_least=MIB,
         at_most=1 << 40,
     )
-    call_s: float = option(
+    call_s: float = bound(
         30.0,
         "Seconds that a call of code may take; then its interpreter is ended, with what its code has left in memory.",
         at_least=0.1,

@@ -149,8 +149,8 @@ def _google_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Signe
         raise ValueError("credential: Google's credentials are in a file, or where Google's libraries find them")
     clock = SystemClock()
     chain = GoogleChain(os.environ, Path.home(), asker, clock, file=spec.file, scope=scope, timeout_s=spec.timeout_s)
-    beside = (("x-goog-user-project", spec.project),) if spec.project else ()
-    return KeySigner(Renewed("of Google", chain.fetch, clock=clock), "authorization", "Bearer", beside)
+    further_fields = (("x-goog-user-project", spec.project),) if spec.project else ()
+    return KeySigner(Renewed("of Google", chain.fetch, clock=clock), "authorization", "Bearer", further_fields)
 
 
 def _entra_signer(spec: CredentialSpec, scope: str, asker: TokenAsker) -> Signer:

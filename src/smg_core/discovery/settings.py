@@ -19,7 +19,7 @@ PodRole = Literal["regular", "prefill", "decode", "encode"]
 class DiscoveryConfig:
     """Workers that come and go by themselves: in the file of workers, in DNS, in Kubernetes."""
 
-    drain_s: float = option(
+    drain_s: float = bound(
         300.0,
         "Seconds that a worker which its source names no more may take to finish its requests; what is left then goes on "
         "elsewhere.",
@@ -35,7 +35,7 @@ class DiscoveryConfig:
     most: int = bound(
         1024, "Most workers that one source may name; one that names more is not believed.", at_least=1, at_most=1 << 20
     )
-    file_interval_s: float = option(
+    file_interval_s: float = bound(
         1.0,
         "Seconds between two looks at the file of workers; 0 reads it at the start alone.",
         at_least=0,
@@ -47,10 +47,10 @@ class DiscoveryConfig:
         "?role=, model=, dialect= where wanted; may be repeated.",
         flag="--discover-dns",
     )
-    dns_servers: tuple[str, ...] = option(
+    dns_servers: tuple[str, ...] = bound(
         (), "DNS server to ask in place of the system's, ADDRESS or ADDRESS:PORT; may be repeated."
     )
-    dns_families: Literal["both", "ipv4", "ipv6"] = option("both", "Which addresses of a name in DNS count.")
+    dns_families: Literal["both", "ipv4", "ipv6"] = bound("both", "Which addresses of a name in DNS count.")
     dns_least_s: float = bound(
         1.0,
         "Least seconds between two questions for a name in DNS, however short its records hold.",
@@ -96,7 +96,7 @@ class DiscoveryConfig:
         "",
         "Where the name of a pod's model is: namespace, label:KEY or annotation:KEY. Without it, the engine says it.",
     )
-    kubernetes_url: str | None = option(
+    kubernetes_url: str | None = bound(
         None, "API server of Kubernetes, https://HOST:PORT. Without it, the one that Kubernetes tells every pod."
     )
     kubernetes_token_file: str | None = bound(

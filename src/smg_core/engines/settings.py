@@ -138,7 +138,7 @@ class EnginesConfig:
         at_least=0.05,
         at_most=600,
     )
-    http_developer: Literal["auto", "system", "developer"] = option(
+    http_developer: Literal["auto", "system", "developer"] = bound(
         "auto",
         "How servers of the Chat Completions API are told the role developer: as system, which all know, or as it is; auto: as "
         "it is to OpenAI's own and to those of the dialect openai-strict, as system to all others.",
@@ -157,7 +157,7 @@ class EnginesConfig:
     http_idle_connections: int = bound(
         64, "Most connections to an http:// engine that are kept without a call.", at_least=0, at_most=1 << 20
     )
-    http_keep_alive_s: float = option(
+    http_keep_alive_s: float = bound(
         4.0,
         "Seconds that a connection to an http:// engine is kept without a call; should be less than the engine keeps it.",
         at_least=0,

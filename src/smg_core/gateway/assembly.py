@@ -409,7 +409,7 @@ class Assembly:
             on_lost=self._calls.lost,
             on_cache_lost=running.cache_losses.restarted,
             on_probed=running.onboarding.refresh_adapters,
-            beside=running.cache_losses.listens,
+            while_joined=running.cache_losses.listens,
             clock=services.clock,
             on_fault=services.faults.note,
             tell_others=telling_others(services.channel),

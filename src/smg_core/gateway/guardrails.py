@@ -99,7 +99,7 @@ class _Accounts:
         if accounting is not None:
             model = rail.name if found is None else found.model or rail.name
             usage = None if found is None else found.usage
-            accounting.beside(_GUARDS, caller, model, rail.kind, usage, failed=found is None)
+            accounting.extra_work(_GUARDS, caller, model, rail.kind, usage, failed=found is None)
 
 
 class _Classifying:

@@ -31,7 +31,7 @@ class GuardrailsConfig:
         at_least=1,
         at_most=1_000_000,
     )
-    held_s: float = option(
+    held_s: float = bound(
         5.0,
         "Seconds that text of a streamed answer is held back at most before it is checked and let go, even where it is short.",
         at_least=0.01,

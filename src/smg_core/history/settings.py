@@ -50,7 +50,7 @@ class HistoryConfig:
     schema: str | None = option(
         None, "Schema of the database that the tables of the history are in; without it the user's own."
     )
-    names: tuple[str, ...] = option(
+    names: tuple[str, ...] = bound(
         (),
         "Own name of a table or a column of the history, as TABLE=NAME or TABLE.COLUMN=NAME, without the prefix; may be "
         "repeated.",
@@ -111,7 +111,7 @@ class HistoryConfig:
         at_least=1024,
         at_most=1 << 34,
     )
-    memory_bytes: int = option(
+    memory_bytes: int = bound(
         256 * MIB,
         "Most bytes that the history keeps in memory, where that is its store; what was written longest ago goes first.",
         at_least=MIB,
@@ -137,7 +137,7 @@ class HistoryConfig:
     timeout_s: float = bound(
         10.0, "Seconds that the store of the history may take for a read, or for writing.", at_least=0.1, at_most=600
     )
-    flush: bool = option(
+    flush: bool = bound(
         True,
         "SQLite: wait until the disk has a write before it counts as kept. Without it, what was kept survives the end of the "
         "process but maybe not that of the machine.",

@@ -40,7 +40,7 @@ class FilesConfig:
     open: int = bound(
         100, "Uploads in parts of a tenant that may be open; a further one gets 429.", at_least=1, at_most=100_000
     )
-    input_bytes: int = option(
+    input_bytes: int = bound(
         32 * MIB, "Largest file that a request to a model may use, in bytes.", at_least=1024, at_most=1 << 40
     )
     request_bytes: int = bound(

@@ -280,7 +280,7 @@ class MediaConfig:
     )
     timeout_s: float = bound(10.0, "Seconds that fetching one medium may take.", at_least=0.1, at_most=600)
     fetches: int = bound(32, "Media fetched at once, over all requests.", at_least=1, at_most=1024)
-    threads: int | None = option(
+    threads: int | None = bound(
         None,
         "Items decoded and processed at once, over all models, by each process; without it four for every three cores, so that "
         "the three quarters that a tenant may have are all cores.",
@@ -328,7 +328,7 @@ class MediaConfig:
         at_least=0,
         at_most=1 << 40,
     )
-    resize: Literal["auto", "pil", "torch"] = option(
+    resize: Literal["auto", "pil", "torch"] = bound(
         "auto",
         "Arithmetic of resizing and normalising: Pillow's or torch's; auto takes what the model's engines compute themselves.",
     )
@@ -348,10 +348,10 @@ class MediaConfig:
 class DocumentsConfig:
     """PDF documents in requests, which are read where pypdf is installed. Addresses are fetched by the rules of media."""
 
-    pdf: Literal["auto", "off"] = option(
+    pdf: Literal["auto", "off"] = bound(
         "auto", "Read PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
     )
-    max_bytes: int = option(
+    max_bytes: int = bound(
         32 * MIB, "Largest document, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
     )
     max_request_bytes: int = bound(
@@ -427,13 +427,13 @@ class ResponsesConfig:
         at_least=1024,
         at_most=1 << 40,
     )
-    background: int = option(
+    background: int = bound(
         64, "Responses in the background that a process makes at once; more wait.", at_least=1, at_most=100_000
     )
     background_tenant: int = bound(
         64, "Responses in the background that a process makes at once for one tenant.", at_least=1, at_most=100_000
     )
-    queue: int = option(
+    queue: int = bound(
         1000,
         "Responses in the background that may wait, over all processes; a further one gets 503.",
         at_least=1,
@@ -452,7 +452,7 @@ class ResponsesConfig:
         at_least=1,
         at_most=30 * 86400,
     )
-    lease_s: float = option(
+    lease_s: float = bound(
         30.0,
         "Seconds after which a response in the background is run again elsewhere if its process has died.",
         at_least=0.2,
@@ -465,7 +465,7 @@ class ResponsesConfig:
         at_least=1,
         at_most=1000,
     )
-    poll_s: float = option(
+    poll_s: float = bound(
         1.0,
         "Seconds between two looks at the history for what other processes have done: new events, cancellations, work.",
         at_least=0.01,
@@ -509,7 +509,7 @@ class BatchesConfig:
         at_least=1,
         at_most=1024,
     )
-    folder: str | None = option(
+    folder: str | None = bound(
         None, "Folder of the temporary files that bodies lie in while they come; without it, the system's."
     )
     form_fields: int = bound(16, "Most fields of the form that a file is uploaded with.", at_least=3, at_most=1024)
@@ -532,7 +532,7 @@ class BatchesConfig:
     open: int = bound(
         100, "Batches of a tenant that may be under way or wait; a further one gets 429.", at_least=1, at_most=100_000
     )
-    enqueued_tokens: int | None = option(
+    enqueued_tokens: int | None = bound(
         None, "Most tokens (3.5 bytes each) in a tenant's batches that wait; more get 429.", at_least=1, at_most=1 << 50
     )
     at_once: int = bound(
@@ -550,16 +550,16 @@ class BatchesConfig:
     in_flight: int = option(
         32, "Requests of batches that a process has under way at once.", at_least=1, at_most=100_000
     )
-    in_flight_tenant: int = option(
+    in_flight_tenant: int = bound(
         16, "Requests of batches of one tenant that a process has under way at once.", at_least=1, at_most=100_000
     )
-    yield_to: int = option(
+    yield_to: int = bound(
         32,
         "Requests of clients under way in a process from which on it begins no request of a batch.",
         at_least=1,
         at_most=1_000_000,
     )
-    window_s: float = option(
+    window_s: float = bound(
         86400.0,
         "Seconds after which the requests of a batch that have not begun expire.",
         at_least=1,
@@ -571,13 +571,13 @@ class BatchesConfig:
         at_least=60,
         at_most=36_500 * 86400,
     )
-    lease_s: float = option(
+    lease_s: float = bound(
         30.0,
         "Seconds after which another process goes on with a batch whose process has died.",
         at_least=0.2,
         at_most=3600,
     )
-    poll_s: float = option(
+    poll_s: float = bound(
         1.0,
         "Seconds between two looks at the history for what other processes have done: batches to work on, cancellations.",
         at_least=0.01,

@@ -49,14 +49,14 @@ def seal_secret(
     session: JsonObject,
     expires_at: int,
     *,
-    beside: Sequence[str] = (),
+    further_models: Sequence[str] = (),
 ) -> str:
     """The secret that `maker` gives away: for this permission and this model ("": any of the maker's) alone, and the models
-    `beside` it that hear and speak for it. Raises PermissionDenied where the maker may not use them."""
+    the `further_models` that hear and speak for it. Raises PermissionDenied where the maker may not use them."""
     grants = maker.grants
     if not grants.may(permission) or (model and not grants.may_use(model)):
         raise PermissionDenied("The key may not use this model.")
-    models = (*grants.models, (model, *beside)) if model else grants.models
+    models = (*grants.models, (model, *further_models)) if model else grants.models
     caller = replace(maker, grants=replace(grants, permissions=frozenset({permission}), models=models))
     content = msgspec.json.encode(ClientSecret(caller, model, session, expires_at))
     return SECRET_PREFIX + sealer.seal(content, _CONTEXT).decode().removeprefix(PREFIX.decode())

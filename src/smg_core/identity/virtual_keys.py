@@ -214,7 +214,7 @@ class VirtualKeys:
         if until is None or age > most:
             return None
         if age > most / 2 and id not in self._reading:
-            self._read_beside(id)
+            self._read_in_background(id)
         self._remembered.move_to_end(id)
         if entry.caller is not None and self._clock.time() < until:
             return entry.caller
@@ -266,7 +266,7 @@ class VirtualKeys:
             reading.cancel()
         return entry
 
-    def _read_beside(self, id: str) -> None:
+    def _read_in_background(self, id: str) -> None:
         """Read a key in use anew, beside the requests. Where the store fails, the next request that waits for it says so."""
         task = asyncio.create_task(self._looked_up(id))
         self._tasks.add(task)

@@ -24,8 +24,8 @@ def ledger_url(settings: LedgerConfig, history: HistoryConfig) -> str:
     """Where the accounts are kept."""
     if settings.url:
         return settings.url
-    beside = history.url or _MEMORY
-    return beside if beside.startswith("postgresql:") or file_of(beside) is not None else _MEMORY
+    of_history = history.url or _MEMORY
+    return of_history if of_history.startswith("postgresql:") or file_of(of_history) is not None else _MEMORY
 
 
 def ledger_store(settings: LedgerConfig, history: HistoryConfig) -> LedgerStore:

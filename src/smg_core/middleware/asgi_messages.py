@@ -68,16 +68,16 @@ class SentAnswer:
         self.headers: list[tuple[bytes, bytes]] = []
         self.status = self.written = 0
 
-    def take(self, message: object, beside: int = 0) -> None:
-        """The next message; `beside` are bytes that were written without one. Raises MiddlewareFault for one that is wrong, which
-        changes nothing."""
+    def take(self, message: object, direct_bytes: int = 0) -> None:
+        """The next message; `direct_bytes` were written without one. Raises MiddlewareFault for one that is wrong, which changes
+        nothing."""
         kind = message.get("type") if isinstance(message, MutableMapping) else None
         if not isinstance(message, MutableMapping) or not isinstance(kind, str):
             raise MiddlewareFault("sent what is no message")
         if kind in STARTS:
             self._start(kind, message)
         elif kind in _BODIES:
-            self._body(message, beside)
+            self._body(message, direct_bytes)
         elif kind == "websocket.send":
             if not self._accepted or self.ended:
                 raise MiddlewareFault("sent a frame where no WebSocket is open")
@@ -105,7 +105,7 @@ class SentAnswer:
         self.started, self.headers = True, headers
         self.ended = kind == "websocket.close"
 
-    def _body(self, message: Mapping[str, object], beside: int) -> None:
+    def _body(self, message: Mapping[str, object], direct_bytes: int) -> None:
         body = message.get("body", b"")
         if not isinstance(body, bytes | bytearray):
             raise MiddlewareFault(f"sent {type(body).__name__} for a body")
@@ -115,7 +115,7 @@ class SentAnswer:
         if body and self.status in _WITHOUT_BODY:
             raise MiddlewareFault(f"sent a body with the status {self.status}, which has none")
         if self._length is not None and self._method != "HEAD" and self.status not in _WITHOUT_BODY:
-            whole = written + beside
+            whole = written + direct_bytes
             if whole > self._length or (ends and whole < self._length):
                 raise MiddlewareFault(f"sent {whole} bytes of a body of {self._length}")
         self.written, self.ended = written, ends

@@ -23,7 +23,7 @@ class MiddlewareConfig:
         None,
         "File (.yaml or .json) with a list of plugins, each with its settings; they run after those of middleware.plugins.",
     )
-    follow: bool = option(
+    follow: bool = bound(
         True, "Look whether middleware.file or a component has changed, and take the new one without a restart."
     )
     follow_s: float = bound(
@@ -42,7 +42,7 @@ class MiddlewareConfig:
     compiled: int = bound(
         32, "Compiled components of plugins that a process keeps, by their contents.", at_least=1, at_most=1024
     )
-    threads: int = option(
+    threads: int = bound(
         4,
         "Threads in which the calls of each component run, in a process, whichever tenants they are for.",
         at_least=1,

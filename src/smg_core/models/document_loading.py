@@ -49,13 +49,13 @@ class DocumentReading:
         self._opening: asyncio.Future[GatewayDocuments] | None = None
 
     async def read(
-        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+        self, items: Sequence[MediaItem], *, tenant: str, other_media: int | None = None
     ) -> Sequence[ReadDocument]:
         """`GatewayDocuments.read`."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().run_in_executor(self._pool, self._open)
         service = await asyncio.shield(self._opening)  # a client that leaves must not end it for others
-        return await service.read(items, tenant=tenant, beside=beside)
+        return await service.read(items, tenant=tenant, other_media=other_media)
 
     def _open(self) -> "GatewayDocuments":
         from smg_core.models.document_service import GatewayDocuments

@@ -44,7 +44,7 @@ class GatewayDocuments:
         self._fetcher = Fetcher(fetching_rules(media), limits, tls=trusted(media.tls_ca), pool=self.reader.pool)
 
     async def read(
-        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+        self, items: Sequence[MediaItem], *, tenant: str, other_media: int | None = None
     ) -> Sequence[ReadDocument]:
         """What is in `items`. Raises InvalidRequest naming one that cannot be read, and Overloaded."""
         if len(items) > self._most:
@@ -54,7 +54,7 @@ class GatewayDocuments:
                 code="too_many_media",
             )
         count = self._fetcher.count()
-        room = 0 if beside is None else max(0, min(self._most_pictures, self._most_media - beside))
+        room = 0 if other_media is None else max(0, min(self._most_pictures, self._most_media - other_media))
         read = await together([self._contents(item, tenant, count, room > 0) for item in items])
         found: list[ReadDocument] = []
         for each in read:

@@ -60,7 +60,7 @@ class ObservabilityConfig:
         at_least=65536,
         at_most=1 << 30,
     )
-    watchdog_s: float = option(
+    watchdog_s: float = bound(
         5.0,
         "Seconds for which the event loop may be blocked before the log says where; 0 does not look.",
         at_least=0,
@@ -85,17 +85,17 @@ class AuditConfig:
     file: str | None = option(
         None, "File that the audit log is appended to; beside it is FILE.head, its last line's hash."
     )
-    fsync: Literal["always", "never"] = option(
+    fsync: Literal["always", "never"] = bound(
         "always", "Whether a line of the audit log is on the disk before the action goes on, or left to the system."
     )
-    file_bytes: int = option(
+    file_bytes: int = bound(
         64 << 20,
         "Bytes from which the file of the audit log is set aside, as FILE and the number of its last line, and the next "
         "one is begun.",
         at_least=65536,
         at_most=1 << 40,
     )
-    files: int = option(
+    files: int = bound(
         0,
         "Files of the audit log set aside that are kept, the newest ones; 0: none is ever removed.",
         at_least=0,
@@ -116,7 +116,7 @@ class MetricsConfig:
     host: str = option(
         "127.0.0.1", "Address that metrics.port is on. Who reaches it may read: it asks for no credential."
     )
-    path: str = option("/metrics", "Path of the metrics at metrics.port.")
+    path: str = bound("/metrics", "Path of the metrics at metrics.port.")
     allowed_hosts: tuple[str, ...] = option(
         (),
         'Hosts that requests at metrics.port may name, a name or .suffix; "*" allows all. Without any: the loopback and '
@@ -179,17 +179,17 @@ class TracesConfig:
         "URL of the collector of traces, http://host:4317 or https://host:4317; switches traces on. Without it, the "
         "OTEL_EXPORTER_OTLP_* variables say.",
     )
-    headers: tuple[str, ...] = option(
+    headers: tuple[str, ...] = bound(
         (),
         "Headers that the collector of traces is sent, NAME=VALUE; without any, those of the OTEL_EXPORTER_OTLP_* "
         "variables.",
         secret=True,
     )
-    ca: str | None = option(
+    ca: str | None = bound(
         None, "PEM file of the authorities that the certificate of the collector of traces may be of (https)."
     )
-    cert: str | None = option(None, "PEM file of the certificate that the collector of traces is shown.")
-    key: str | None = option(None, "PEM file of the private key of traces.cert.")
+    cert: str | None = bound(None, "PEM file of the certificate that the collector of traces is shown.")
+    key: str | None = bound(None, "PEM file of the private key of traces.cert.")
     compression: Literal["none", "gzip"] = bound(
         "none", "Compression of the spans that are sent; with none, OTEL_EXPORTER_OTLP_COMPRESSION may say another."
     )

@@ -29,16 +29,11 @@ LIVE: Mapping[str, str] = {
             *("slow_start_s", "drain_s"),
         )
     },
-    **{
-        f"workers.{name}": REQUESTS
-        for name in (
-            *("migrations", "migrate_constrained", "migrate_sampled", "most_in_flight", "most_waiting_tokens"),
-        )
-    },
-    **{f"realtime.{name}": SESSIONS for name in ("session_s", "speech_model", "turn_detector", "udp_ports")},
-    **{f"breaker.{name}": NOW for name in ("failures", "open_s")},
+    **{f"workers.{name}": REQUESTS for name in ("migrations", "most_in_flight", "most_waiting_tokens")},
+    **{f"realtime.{name}": SESSIONS for name in ("speech_model", "turn_detector", "udp_ports")},
+    "breaker.failures": NOW,
     **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
-    **{f"routing.{name}": POLICIES for name in ("policy", "policies", "index_bytes")},
+    **{f"routing.{name}": POLICIES for name in ("policy", "policies")},
     **{
         f"routing.{name}": REQUESTS
         for name in ("retries", "hedge_after_s", "hedge_percentile", "placement", "objectives")
@@ -48,14 +43,14 @@ LIVE: Mapping[str, str] = {
     **{
         f"limits.{name}": REQUESTS
         for name in (
-            *("concurrent_requests", "rules", "teams", "cached_weight", "unpriced", "standard_headers"),
-            *("warn_at", "body_bytes", "media_body_bytes", "n"),
+            *("concurrent_requests", "rules", "teams", "cached_weight", "unpriced"),
+            *("body_bytes", "media_body_bytes", "n"),
         )
     },
-    **{f"queue.{name}": REQUESTS for name in ("enabled", "weights", "wait_s", "requests", "preempt", "strain_bytes")},
+    **{f"queue.{name}": REQUESTS for name in ("enabled", "weights", "wait_s", "requests", "preempt")},
     **{f"model.{name}": REQUESTS for name in ("aliases", "tenant_aliases")},
-    **{f"messages.{name}": REQUESTS for name in ("prefill", "drop_billing")},
-    **{f"mcp.{name}": REQUESTS for name in ("turns", "calls")},
+    "messages.prefill": REQUESTS,
+    "mcp.turns": REQUESTS,
     "observability.log_level": NOW,
     "observability.explain": REQUESTS,
 }
@@ -88,7 +83,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     "limits": "queues, memory or models were made with it",
     **dict.fromkeys(
         (
-            *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "files", "mcp"),
+            *("timeouts", "routing", "disaggregation", "sealing", "batches", "files", "mcp"),
             *("observability", "discovery", "audit", "traces", "middleware", "vector_stores"),
             *("guardrails", "containers"),
         ),

@@ -120,7 +120,7 @@ def _kept_numbers(pieces: list[_Piece]) -> set[int]:
     used: set[str] = set()
     for at, piece in enumerate(pieces):
         if piece.kind == "number" and len(kept) < MOST_NUMBERS:
-            measure, unit = _beside(pieces, at, -1), _beside(pieces, at, 1)
+            measure, unit = _neighbour(pieces, at, -1), _neighbour(pieces, at, 1)
             if unit in MEMORY_UNITS:
                 kept.add(at)
             elif (word := measure if _measures(measure) else unit if unit in UNITS else "") and word not in used:
@@ -129,7 +129,7 @@ def _kept_numbers(pieces: list[_Piece]) -> set[int]:
     return kept
 
 
-def _beside(pieces: list[_Piece], at: int, step: int) -> str:
+def _neighbour(pieces: list[_Piece], at: int, step: int) -> str:
     """The known word next to the piece `at`, before it (-1) or behind it (1); "" where something else is there."""
     near = at + step
     if 0 <= near < len(pieces) and pieces[near].kind == "between":

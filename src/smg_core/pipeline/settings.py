@@ -134,14 +134,14 @@ class DisaggregationConfig:
         at_least=0,
         at_most=1 << 22,
     )
-    local_queue_tokens: int = option(
+    local_queue_tokens: int = bound(
         8192,
         "Prompt tokens that wait at the least busy prefill engine, beyond those at the decode engine, for which disaggregation."
         "local_tokens counts once more; 0: it counts once, whatever waits.",
         at_least=0,
         at_most=1 << 30,
     )
-    transfer_cost: float = option(
+    transfer_cost: float = bound(
         0.0,
         "What it costs to hand the cache of a prompt's token to an engine on another host, as a share of reading the token; both "
         "engines are chosen with it in mind.",
@@ -219,7 +219,7 @@ class McpConfig:
     turns: int = option(
         16, "Most turns of the model in one response; then it ends incomplete.", at_least=1, at_most=10_000
     )
-    calls: int = option(
+    calls: int = bound(
         64, "Most calls of tools in one response, whatever max_tool_calls says.", at_least=1, at_most=10_000
     )
     at_once: int = bound(8, "Calls of tools in one turn that run at the same time.", at_least=1, at_most=1000)

@@ -28,10 +28,10 @@ def entries_in_file(name: str, most: int) -> tuple[Entry, ...]:
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None
     folder = str(Path(name).expanduser().parent)
-    return parse_entries([_beside(each, folder) for each in found] if isinstance(found, list) else found, source)
+    return parse_entries([_located(each, folder) for each in found] if isinstance(found, list) else found, source)
 
 
-def _beside(found: Any, folder: str) -> Any:
+def _located(found: Any, folder: str) -> Any:
     """An entry whose component is looked for beside the file that lists it."""
     source = found.get("source") if isinstance(found, dict) else None
     if isinstance(source, str) and source.endswith(".wasm") and not source.startswith(("/", "~")):

@@ -211,7 +211,7 @@ async def _live(
         await gateway.stop()
         return CANNOT_START
     try:
-        async with _announced(gateway, config, listeners), observing.beside(gateway, listeners):
+        async with _announced(gateway, config, listeners), observing.opened(gateway, listeners):
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
             server = HttpServer(gateway, config, alone=True, processes=observing.processes)

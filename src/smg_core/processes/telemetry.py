@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from smg_core.admin.metrics.meter import Meter, forget_gauges, metrics_bytes
-from smg_core.admin.metrics.sampling import sampled_beside
+from smg_core.admin.metrics.sampling import background_sampling
 from smg_core.admin.metrics.serving import metrics_app
 from smg_core.clock import SystemClock
 from smg_core.config.config import Config
@@ -32,7 +32,7 @@ from smg_core.processes.sighup import managed
 from smg_core.server.admin_door import administered
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners
-from smg_core.server.second_listener import served_beside
+from smg_core.server.second_listener import background_listener
 
 __all__ = ["ProcessReports", "end_column", "log_writer", "shared_numbers"]
 
@@ -115,7 +115,7 @@ class ProcessReports:
             self.meter.recorder.flush()
 
     @contextlib.asynccontextmanager
-    async def beside(self, gateway: Gateway, listeners: Listeners) -> AsyncIterator[None]:
+    async def opened(self, gateway: Gateway, listeners: Listeners) -> AsyncIterator[None]:
         """A context in which the gateway is looked at, and can be asked by those who run it."""
         config, meter = self._config, self.meter
         async with contextlib.AsyncExitStack() as stack:
@@ -125,12 +125,12 @@ class ProcessReports:
             if meter is not None:
                 await stack.enter_async_context(meter.gathering())
                 await stack.enter_async_context(
-                    sampled_beside(gateway.services, self.processes, watch, config.metrics.sample_s)
+                    background_sampling(gateway.services, self.processes, watch, config.metrics.sample_s)
                 )
             if meter is not None and listeners.metrics is not None:
                 app = metrics_app(gateway, meter, config)
                 await stack.enter_async_context(
-                    served_beside(gateway, config, listeners.metrics, app, "metrics", plain=True)
+                    background_listener(gateway, config, listeners.metrics, app, "metrics", plain=True)
                 )
             control = self.control = Control(gateway, self.processes, self._source)
             stack.callback(control.close)

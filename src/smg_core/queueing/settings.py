@@ -52,7 +52,7 @@ class QueueConfig:
         "Stop a request of the band batch that has not sent a byte where one of the bands system and interactive waits; it goes "
         "back into the queue.",
     )
-    strain_bytes: int = option(
+    strain_bytes: int = bound(
         0,
         "Memory of a process, in bytes, at which it takes no request into an engine but one at a time; fewer of the lower bands "
         "from 60 % of it on. 0: not looked at.",

@@ -12,7 +12,7 @@ from smg_core.response_cache.keys import tenant_of
 
 __all__ = ["AnswerMemory"]
 
-_BESIDE = 320
+_OVERHEAD = 320
 """Bytes that an answer takes beside its own."""
 
 
@@ -52,10 +52,10 @@ class AnswerMemory:
     def keep(self, key: bytes, data: bytes, until: float) -> None:
         """Keep an answer until that time. One that is larger than all that may be kept is not."""
         self._drop(key)
-        if len(data) + _BESIDE > self.most:
+        if len(data) + _OVERHEAD > self.most:
             return
         self._kept[key] = self._tenants.setdefault(tenant_of(key), {})[key] = _Kept(data, until)
-        self.size += len(data) + _BESIDE
+        self.size += len(data) + _OVERHEAD
         self.shrink()
 
     def shrink(self) -> None:
@@ -89,7 +89,7 @@ class AnswerMemory:
         kept = self._kept.pop(key, None)
         if kept is None:
             return
-        self.size -= len(kept.data) + _BESIDE
+        self.size -= len(kept.data) + _OVERHEAD
         tenant = tenant_of(key)
         others = self._tenants.get(tenant, _NOTHING)
         if others.get(key) is kept:

@@ -99,14 +99,14 @@ class RoutingConfig:
     prefix_tokens: int = bound(
         65_536, "Tokens of a prompt, from its start, by which it is compared with others.", at_least=64, at_most=1 << 22
     )
-    index_bytes: int = option(
+    index_bytes: int = bound(
         64 * MIB,
         "Most bytes of a prefix index, one for each model and role with cache_aware; beyond it the prefixes used longest ago are "
         "forgotten.",
         at_least=0,
         at_most=1 << 40,
     )
-    kv_events: bool = option(
+    kv_events: bool = bound(
         True, "Listen to what engines tell of their KV caches, where a policy uses it (cache_aware)."
     )
     kv_index_bytes: int = bound(

@@ -23,7 +23,7 @@ class SealingConfig:
         secret=True,
     )
     keys_file: str | None = option(None, "File with secrets that seal, one in a line, behind those of sealing.keys.")
-    on_broken: Literal["drop", "refuse_edited", "refuse"] = option(
+    on_broken: Literal["drop", "refuse_edited", "refuse"] = bound(
         "drop",
         "What becomes of sealed reasoning that cannot be used: drop leaves it out of the prompt; refuse_edited answers 400 where "
         "it was sealed here and its text was changed; refuse answers 400 for any that does not open.",

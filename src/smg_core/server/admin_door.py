@@ -13,7 +13,7 @@ from smg_core.config.config import Config
 from smg_core.gateway.gateway import Gateway
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable
-from smg_core.server.second_listener import served_beside
+from smg_core.server.second_listener import background_listener
 
 __all__ = ["administered"]
 
@@ -33,5 +33,5 @@ async def administered(
         yield
         return
     app = AdminApp(gateway, processes, meter, control)
-    async with served_beside(gateway, config, listener, app, "admin door", plain=not config.admin.tls):
+    async with background_listener(gateway, config, listener, app, "admin door", plain=not config.admin.tls):
         yield

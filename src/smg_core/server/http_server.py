@@ -75,7 +75,7 @@ class HttpServer(uvicorn.Server):
         self._settings, self._contexts = config, None if plain else contexts_of(config)
         self._proxied = config.proxies.protocol and app is None
         self._processes, self._began = processes, gateway.services.clock.time()
-        self._beside: asyncio.Task[None] | None = None
+        self._keeping_certificates: asyncio.Task[None] | None = None
         self._alone = alone
         self._trimming = Trimming(settings.trim_bytes)
         self._trimmed: asyncio.Future[None] | None = None
@@ -125,7 +125,7 @@ class HttpServer(uvicorn.Server):
             return
         await super().startup([])
         if self._contexts is not None:
-            self._beside = asyncio.create_task(self._keep_certificates(), name="beside Contexts")
+            self._keeping_certificates = asyncio.create_task(self._keep_certificates(), name="beside Contexts")
         for each in sockets:
             taking = accepting(self._settings, self._contexts, each, self._protocol, proxied=self._proxied)
             taking.start()
@@ -158,8 +158,8 @@ class HttpServer(uvicorn.Server):
         return made
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._beside is not None:
-            self._beside.cancel()
+        if self._keeping_certificates is not None:
+            self._keeping_certificates.cancel()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from smg_core.config.config import Config
 from smg_core.gateway.gateway import Gateway
 from smg_core.server.http_server import HttpServer
 
-__all__ = ["served_beside"]
+__all__ = ["background_listener"]
 
 
 class _SecondServer(HttpServer):
@@ -27,7 +27,7 @@ class _SecondServer(HttpServer):
 
 
 @contextlib.asynccontextmanager
-async def served_beside(
+async def background_listener(
     gateway: Gateway, config: Config, listener: socket.socket, app: App, name: str, *, plain: bool
 ) -> AsyncIterator[None]:
     """A context in which `app` answers at `listener`; `plain`: without TLS, whatever the settings say."""

@@ -63,7 +63,7 @@ class Accounting:
         """The entry of a request for `model` that began now, or `at` seconds since the epoch."""
         return AccountEntry(self, lease.kind == "batch", trace, api, model, caller, user, at or self._clock.time())
 
-    def beside(
+    def extra_work(
         self, api: str, caller: Caller, model: str, provider: str, usage: Usage | None, *, failed: bool = False
     ) -> None:
         """Take down work that was done for a caller beside its requests, by `provider`, under this `api`."""

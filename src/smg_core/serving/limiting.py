@@ -221,16 +221,16 @@ class Limiting:
 
     def count(self, caller: Caller) -> SmgError | None:
         """Count a request that is for no model, such as a call of a tool; returns its refusal where there are too many."""
-        refusal = self.counters.claim(self._beside(caller, "requests", 1), self.now)
+        refusal = self.counters.claim(self._claims_without_model(caller, "requests", 1), self.now)
         return None if refusal is None else self.error(refusal)
 
     def money_of(self, caller: Caller, cost: int) -> "ReservedMoney | None":
         """What reserves so much of the caller's budgets for what is for no model, such as a call of a tool that has a price; None
         where there are no budgets for it."""
-        claims = self._beside(caller, "money", cost)
+        claims = self._claims_without_model(caller, "money", cost)
         return ReservedMoney(self, caller.tenant, claims, self.now) if claims else None
 
-    def _beside(self, caller: Caller, unit: Unit, cost: int) -> list[LimitClaim]:
+    def _claims_without_model(self, caller: Caller, unit: Unit, cost: int) -> list[LimitClaim]:
         """What is claimed for what is for no model and for no user of a key: rules that name such, or count by them, are not for
         it."""
         tenant, key = caller.tenant, caller.principal

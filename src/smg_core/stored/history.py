@@ -53,15 +53,15 @@ async def keeping(
     else:
         unopened = await unopened_history(history, clock, hooks, observer)
         store = await open_history(history, clock, hooks, observer) if unopened is None else unopened.store
-    beside = [asyncio.create_task(_sweep(store, history.sweep_s, clock, unopened))] if history.sweep_s else []
+    tasks = [asyncio.create_task(_sweep(store, history.sweep_s, clock, unopened))] if history.sweep_s else []
     if unopened is not None:
-        beside.append(asyncio.create_task(_watch(unopened, clock, poll_s, takes_work)))
+        tasks.append(asyncio.create_task(_watch(unopened, clock, poll_s, takes_work)))
     try:
         yield store
     finally:
-        for task in beside:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if backend is None:
             await store.close()
         if unopened is not None:

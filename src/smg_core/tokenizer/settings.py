@@ -18,7 +18,7 @@ class TokenizerConfig:
         None, "Folder with the model's tokenizer; without it the engine is asked for its own.", flag="--tokenizer"
     )
     chat_template: str | None = option(None, "File of a chat template (Jinja) to use instead of the model's own.")
-    l0_bytes: int = option(
+    l0_bytes: int = bound(
         8 * MIB,
         "Memory for the tokens of prompts seen whole, in bytes; 0 switches this cache off.",
         at_least=0,
@@ -43,8 +43,8 @@ class TokenizerConfig:
         at_least=1,
         at_most=1 << 20,
     )
-    protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
-    fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
+    protect_control: bool = bound(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
+    fast: bool = bound(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
     proof_timeout_s: float = bound(
         120.0,
         "Seconds that the proof that fastokens is equal may take for a large tokenizer; then fastokens is not used.",
@@ -69,7 +69,7 @@ class TokenizerConfig:
     load_threads: int = bound(
         2, "Threads that unpack and look up what models need while their first workers join.", at_least=1, at_most=256
     )
-    encode_threads: int = option(
+    encode_threads: int = bound(
         2,
         "Threads that decode, render and encode long requests off the event loop, two at the least; large work (over 256 KiB) "
         "has all but one of them.",

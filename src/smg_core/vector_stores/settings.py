@@ -31,7 +31,7 @@ class VectorStoresConfig:
         200_000, "Chunks that one vector store may have; a file with more fails.", at_least=100, at_most=100_000_000
     )
     file_bytes: int = bound(64 * MIB, "Largest file that is indexed, in bytes.", at_least=1024, at_most=1 << 40)
-    memory_bytes: int = option(
+    memory_bytes: int = bound(
         256 * MIB,
         "Bytes of memory that the vectors of all stores that a process searches may take; those used longest ago go first, and "
         "those of a larger store are read from the disk for each search.",

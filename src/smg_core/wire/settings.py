@@ -131,7 +131,7 @@ class LimitsConfig:
         "refuse",
         "What becomes of a request under a rule in USD whose model has no price: refuse answers 429, ignore does not count it.",
     )
-    warn_at: float = option(
+    warn_at: float = bound(
         0.8,
         "Share of a budget in USD at which the log says once, in each of its windows, that so much is spent; 1: when all is.",
         at_least=0.01,
@@ -143,7 +143,7 @@ class LimitsConfig:
         at_least=0,
         at_most=1,
     )
-    standard_headers: bool = option(
+    standard_headers: bool = bound(
         False, "Say how much is left also in the IETF's RateLimit fields, beside the headers of the API."
     )
     store: str | None = option(
@@ -189,7 +189,7 @@ class MessagesConfig:
         "What becomes of a request that ends with a turn of the assistant: continue has the model go on with its text, refuse "
         "answers 400.",
     )
-    drop_billing: bool = option(
+    drop_billing: bool = bound(
         True,
         "Leave out the block of Claude Code's system prompt that says what is to be billed: it is different in every request, "
         "so that no cache of prefixes would ever hit.",
@@ -200,7 +200,7 @@ class MessagesConfig:
         at_least=0,
         at_most=1024,
     )
-    budget: Literal["ignore", "refuse"] = option(
+    budget: Literal["ignore", "refuse"] = bound(
         "ignore",
         "What becomes of a budget for thinking where the model's family has no marker that ends its reasoning: it is ignored, or "
         "the request gets 400. Engines that read their own output are told the budget.",

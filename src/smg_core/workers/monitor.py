@@ -57,7 +57,7 @@ class Monitor:
     returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
     whose health checks fail, with each one and in any state: it may drain; `on_cache_lost` with one whose engine is another
     process than before, so that what it had in its caches is gone, and `on_probed` with one that was found well and its engine,
-    after each probe. `beside` runs for each worker from when it has joined until it has to join again or leaves; it is then
+    after each probe. `while_joined` runs for each worker from when it has joined until it has to join again or leaves; it is then
     cancelled. Where processes ask engines for one another (`Board.polls`), `tell_others` has them look at once at what is known
     of the worker of that name (`heard`)."""
 
@@ -74,7 +74,7 @@ class Monitor:
         on_lost: Callable[[Worker], None] | None = None,
         on_cache_lost: Callable[[Worker], None] | None = None,
         on_probed: Probed | None = None,
-        beside: WhileJoined | None = None,
+        while_joined: WhileJoined | None = None,
         clock: Clock | None = None,
         tell_others: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class Monitor:
         self._on_lost = on_lost
         self._on_cache_lost = on_cache_lost
         self._on_probed = on_probed
-        self._beside = beside
+        self._while_joined = while_joined
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
@@ -316,8 +316,10 @@ class Monitor:
             engine, joined = joined or await self._wait_until_joined(worker), None
             async with asyncio.TaskGroup() as group:
                 others = [group.create_task(self._watch_loads(worker, engine))]
-                if self._beside is not None:
-                    others.append(group.create_task(_run(self._beside, worker, engine), name=f"beside {worker.name}"))
+                if self._while_joined is not None:
+                    others.append(
+                        group.create_task(_run(self._while_joined, worker, engine), name=f"beside {worker.name}")
+                    )
                 await self._watch_health(worker, engine)
                 for each in others:
                     each.cancel()
@@ -568,5 +570,5 @@ async def _call_back(tell: Callable[[str], Awaitable[None]], name: str) -> None:
     await tell(name)
 
 
-async def _run(beside: WhileJoined, worker: Worker, engine: Engine) -> None:
-    await beside(worker, engine)
+async def _run(while_joined: WhileJoined, worker: Worker, engine: Engine) -> None:
+    await while_joined(worker, engine)

@@ -117,12 +117,12 @@ class WorkersConfig:
         at_least=0,
         at_most=100,
     )
-    migrate_constrained: Literal["end", "mark"] = option(
+    migrate_constrained: Literal["end", "mark"] = bound(
         "end",
         "Structured output whose engine is lost when it has begun to reach the client: end with the error, or mark: go on "
         "without the constraint, and say so.",
     )
-    migrate_sampled: Literal["end", "mark"] = option(
+    migrate_sampled: Literal["end", "mark"] = bound(
         "mark",
         "An answer with a seed or a presence penalty whose engine is lost when it has begun to reach the client: end with the "
         "error, or mark: go on with other tokens than that engine would have given, and say so.",
@@ -205,7 +205,7 @@ class BreakerConfig:
     window_s: float = bound(
         10.0, "Seconds that a call of a worker counts for its breaker; the window slides.", at_least=0.1, at_most=3600
     )
-    open_s: float = option(
+    open_s: float = bound(
         3.0,
         "Seconds that a worker whose breaker has opened gets nothing before it is tried with a few requests.",
         at_least=0.05,

@@ -17,7 +17,7 @@ from smg_multimodal.records.types import Array, ImageProcessor, ItemFeatures, Mo
 
 __all__ = ["FrameProcessor", "counted", "of_one_size"]
 
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of a clip's small tensors."""
 
 
@@ -86,7 +86,7 @@ class FrameProcessor:
     def nbytes(self, size: Size, frames: int) -> int:
         """Bytes of the tensors of `frames` taken frames of any size."""
         del size
-        return frames * self.per_frame + _BESIDE
+        return frames * self.per_frame + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB `frames`, which come one after the other, shown at `seconds`.

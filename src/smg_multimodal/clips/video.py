@@ -152,7 +152,7 @@ class PatchVideoProcessor:
     def nbytes(self, size: Size, frames: int) -> int:
         """Bytes of the tensors of `frames` sampled frames of `size`."""
         _, grid = self.measure(size, frames)
-        return math.prod(grid) * 3 * self.temporal * self.patch**2 * 4 + _BESIDE
+        return math.prod(grid) * 3 * self.temporal * self.patch**2 * 4 + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of sampled RGB `frames`, shown at `seconds`; a last group that is not full repeats its last.
@@ -214,7 +214,7 @@ class PatchVideoProcessor:
         return self.item(chosen, [index / rate for index in taken], len(taken) / len(frames) * rate)
 
 
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of a clip's small tensors."""
 
 

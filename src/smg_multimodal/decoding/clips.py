@@ -31,7 +31,7 @@ __all__ = ["ClipFacts", "animation_facts", "clip_facts", "clip_frames"]
 
 _PIXEL_BYTES = 40
 """Memory that a decoder takes for each pixel of a frame: pictures that later ones refer to, and the one that is handed over."""
-_BESIDE = 32 * 1024 * 1024
+_OVERHEAD = 32 * 1024 * 1024
 """Memory that a decoder takes beside its frames."""
 _LARGER = 4
 """Times the pixels that a header states beyond which a frame is not decoded; browsers enlarge while they record."""
@@ -92,7 +92,7 @@ def _checked(size: Size, limits: ImageLimits) -> int:
         raise BadClip(f"the clip is {width}x{height}")
     if height * width > limits.max_pixels:
         raise MediaTooLarge(f"the clip is {width}x{height}; at most {limits.max_pixels} pixels are taken")
-    memory = height * width * _PIXEL_BYTES + _BESIDE
+    memory = height * width * _PIXEL_BYTES + _OVERHEAD
     if limits.max_memory and memory > limits.max_memory:
         raise MediaTooLarge(
             f"the clip is {width}x{height}, which takes {memory} bytes of memory to decode; "

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PROBES = (Size(32, 32), Size(100, 270), Size(700, 700))
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of an item's small tensors: grids, sizes, masks of tiles."""
 _IN_BETWEEN = 0.4
 """Bytes in between, as resized pixels, for each byte of tensors; freed when the tensors are made."""
@@ -93,8 +93,8 @@ class TensorBound:
     def __call__(self, size: Size) -> int:
         """At most so many bytes for a picture of `size`."""
         if self._weighed is not None:
-            return self._weighed.nbytes(size) + _BESIDE
-        return int(self._quantities(size)[self._index] * self._ratio) + _BESIDE
+            return self._weighed.nbytes(size) + _OVERHEAD
+        return int(self._quantities(size)[self._index] * self._ratio) + _OVERHEAD
 
 
 def cost_of_picture(

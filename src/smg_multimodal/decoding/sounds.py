@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingFacts", "is_wave", "recording", "recording_facts"]
 
-_BESIDE = 16 * 1024 * 1024
+_OVERHEAD = 16 * 1024 * 1024
 """Memory that decoding takes beside the samples."""
 _COPIES = 3
 """Times that samples at their own rate are in memory: as they come, joined, and between silence for the resampler."""
@@ -69,12 +69,12 @@ def recording_facts(data: bytes, limits: ImageLimits, rate: int) -> RecordingFac
         seconds, own = audio.wave_length(data, max_bytes=limits.max_bytes, max_steps=limits.max_steps)
         _check_length(seconds, limits.max_seconds)
         memory = _WAVE_COPIES * max(len(data), int(4 * seconds * own)) + int(4 * seconds * rate)
-        return RecordingFacts(seconds, own, _BESIDE + memory, seconds * _SECOND_SECONDS > _SHORT_SECONDS)
+        return RecordingFacts(seconds, own, _OVERHEAD + memory, seconds * _SECOND_SECONDS > _SHORT_SECONDS)
     with opened(data, Modality.AUDIO, limits.max_pixels) as file:
         stream = _sound(file, limits)
         seconds = _length(file, stream, limits.max_seconds)
         own = int(stream.rate or 0)
-    memory = _BESIDE + int(4 * (_COPIES * own + 2 * rate) * seconds) + 2 * len(data)
+    memory = _OVERHEAD + int(4 * (_COPIES * own + 2 * rate) * seconds) + 2 * len(data)
     if limits.max_memory and memory > limits.max_memory:
         raise MediaTooLarge(
             f"the recording has {seconds:.1f} s at {own} Hz, which take {memory} bytes of memory to decode; "

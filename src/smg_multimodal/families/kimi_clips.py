@@ -42,7 +42,7 @@ _CLIPS = ProcessorClass(
     own=True,
 )
 _ANCHOR = "<|kimi_k25_video_placeholder|>"
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of a clip's small tensors for each frame."""
 
 
@@ -69,7 +69,7 @@ class KimiVideoProcessor:
     def nbytes(self, size: Size, frames: int) -> int:
         """Bytes of the tensors of `frames` taken frames of `size`."""
         _, grid = self.measure(size, frames)
-        return math.prod(grid) * 3 * self.image.patch**2 * 4 + _BESIDE
+        return math.prod(grid) * 3 * self.image.patch**2 * 4 + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB `frames`, which come one after the other, shown at `seconds`."""

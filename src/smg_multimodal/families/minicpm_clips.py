@@ -29,7 +29,7 @@ _MINICPM = ProcessorClass(frozenset({"MiniCPMV4_6VideoProcessor"}), {**_KEYS, "d
 _OCR = ProcessorClass(frozenset({"MiniCPMOcrVideoProcessor"}), {**_KEYS, "downsample_mode": "4x"}, _DONE)
 _PER_VIEW = 8
 """Bytes of the sides of a view."""
-_BESIDE = 64
+_OVERHEAD = 64
 """Bytes of a clip's small tensors."""
 
 
@@ -57,7 +57,7 @@ class MiniCpmVideoProcessor:
         """Bytes of the tensors of `frames` taken frames of `size`."""
         views = self.image.shapes(size)
         patches = sum(self.image.patches(view) for view in views)
-        return frames * (patches * 3 * self.image.patch**2 * 4 + len(views) * _PER_VIEW) + _BESIDE
+        return frames * (patches * 3 * self.image.patch**2 * 4 + len(views) * _PER_VIEW) + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB frames, which come one after the other, shown at `seconds`."""

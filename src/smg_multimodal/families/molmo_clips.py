@@ -41,7 +41,7 @@ _CLIPS = ProcessorClass(
 """As transformers' class has them: it leaves bytes as they are where no file says otherwise, which published ones do."""
 _FRAME_MARKS = (151943, 151944)
 """The ids before and after a frame's patches, where config.json has none."""
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of a clip's small tensors."""
 
 
@@ -68,7 +68,7 @@ class Molmo2VideoProcessor:
         """Bytes of the tensors of `frames` taken frames of any size."""
         tokens, _ = self.measure(size, frames)
         pooled = self.image.pool[0] * self.image.pool[1]
-        return 4 * (frames * 3 * self.image.side**2 + tokens * pooled) + 8 * (tokens + 2 * frames) + _BESIDE
+        return 4 * (frames * 3 * self.image.side**2 + tokens * pooled) + 8 * (tokens + 2 * frames) + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB `frames`, which come one after the other, shown at `seconds`."""

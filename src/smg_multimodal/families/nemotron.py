@@ -43,7 +43,7 @@ _USUAL_FRAMES = 32
 """Frames that are taken where the files do not say how many: as many as vLLM's loader takes."""
 _MOST_PATCHES = 64 * 1024 * 1024 // 256
 """Patches of a frame beyond which a model is refused."""
-_BESIDE = 4096
+_OVERHEAD = 4096
 """Bytes of a clip's small tensors."""
 
 
@@ -90,7 +90,7 @@ class NemotronVideoProcessor:
     def nbytes(self, size: Size, frames: int) -> int:
         """Bytes of the tensors of `frames` taken frames of `size`."""
         groups, rows, columns = self.measure(size, frames)[1]
-        return groups * self.temporal * rows * columns * 3 * self.patch**2 * 4 + _BESIDE
+        return groups * self.temporal * rows * columns * 3 * self.patch**2 * 4 + _OVERHEAD
 
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of taken RGB `frames`, shown at `seconds`; a last group that is not full repeats its last."""

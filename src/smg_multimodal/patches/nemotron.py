@@ -34,7 +34,7 @@ _CLASS = ProcessorClass(
     },
     own=True,
 )
-_BESIDE_A_PICTURE = 4
+_PICTURE_OVERHEAD = 4
 """Tokens of the model's context that are left for what is no picture."""
 _MOST_PATCHES = 64 * 1024 * 1024 // 256
 """Patches beyond which a picture is refused: no picture is made as large."""
@@ -116,7 +116,7 @@ def nemotron_image(config: Mapping[str, Any]) -> NemotronProcessor:
     merge, least = merge_of(config), config["min_num_patches"]
     if isinstance(least, bool) or not isinstance(least, int) or not 0 <= least <= _MOST_PATCHES:
         raise refused("min_num_patches", least, f"a whole number up to {_MOST_PATCHES} is needed")
-    most = max((positive_number(config, "max_model_len") - _BESIDE_A_PICTURE) * merge**2, least)
+    most = max((positive_number(config, "max_model_len") - _PICTURE_OVERHEAD) * merge**2, least)
     if config["max_num_patches"]:
         most = max(min(most, positive_number(config, "max_num_patches")), least)
     return NemotronProcessor(

@@ -436,7 +436,7 @@ class HarmonyReader(_Reader):
         if self._size >= HEADER_LIMIT:
             return self._fail(at)
         if buf[at] in SPACE:
-            after = _line_break(buf, at, beside=not self._size or self._header[-1].endswith(">"))
+            after = _line_break(buf, at, adjoining=not self._size or self._header[-1].endswith(">"))
             return after if after < 0 else self._keep(buf, at, after) if after > at else self._fail(at)
         found = match(buf, at, (_CHANNEL, _CONSTRAIN, HARMONY_MESSAGE), final)
         if found == -1:
@@ -482,7 +482,7 @@ class HarmonyReader(_Reader):
         return pos
 
 
-def _line_break(buf: str, at: int, *, beside: bool) -> int:
+def _line_break(buf: str, at: int, *, adjoining: bool) -> int:
     """The position after white space that holds a line break and stands beside a marker; `at` if there is none."""
     after = at
     limit = min(len(buf), at + LOOKAHEAD)
@@ -490,7 +490,7 @@ def _line_break(buf: str, at: int, *, beside: bool) -> int:
         after += 1
     if after == len(buf):
         return ~at
-    return after if beside or buf[after] == "<" else at
+    return after if adjoining or buf[after] == "<" else at
 
 
 def _recipient(header: str) -> str:
@@ -559,7 +559,7 @@ class TypedReader(_Reader):
         if at == len(buf):
             return ~at
         if buf[at] in SPACE:
-            after = _line_break(buf, at, beside=not self._size)
+            after = _line_break(buf, at, adjoining=not self._size)
             self._size += max(after - at, 0)
             return after if after != at else self._fail(at)
         found = match(buf, at, (self._spec.text, self._spec.reasoning, self._spec.call), final)

@@ -138,7 +138,7 @@ def coerce(text: str, schema: Schema, root: Schema) -> str:
     number = _typed_number(stripped, types)
     if number is not None:
         return number
-    structured = _structure(stripped, types, beside_text="string" in types)
+    structured = _structure(stripped, types, or_text="string" in types)
     return quote(text) if structured is None else structured
 
 
@@ -205,7 +205,7 @@ def _is_finite(text: str) -> bool:
     return json_type(text) == "integer" or math.isfinite(float(text))
 
 
-def _structure(text: str, types: frozenset[str], *, beside_text: bool) -> str | None:
+def _structure(text: str, types: frozenset[str], *, or_text: bool) -> str | None:
     """The list or the object that a text is. Where a text may stand too (`beside_text`): only as JSON writes it, so that what
     stands in brackets (`[a-z]`, `{ color: red }`) stays what it is."""
     if not _opens(text, types):
@@ -214,7 +214,7 @@ def _structure(text: str, types: frozenset[str], *, beside_text: bool) -> str | 
     written, end = scanner.take(text, 0)
     if scanner.done and not text[end:].strip():
         return written
-    if beside_text:
+    if or_text:
         return None
     return literal_to_json(text) or mended_json(text)
 
@@ -241,7 +241,7 @@ def _infer(text: str) -> str:
     if word is not None:
         return word
     if stripped[:1] in ("{", "["):
-        structured = _structure(stripped, _ANY, beside_text=True)
+        structured = _structure(stripped, _ANY, or_text=True)
         return quote(text) if structured is None else structured
     return _plain_number(stripped, _NUMBERS) or quote(text)
 

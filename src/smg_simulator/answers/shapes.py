@@ -265,14 +265,14 @@ class _Walker:
 
     def _first_possible(self, schema: Schema, members: object, name: str, depth: int) -> object:
         """An example of the first member that has one, merged with the keywords beside the union. null is the last resort."""
-        beside = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
+        other_keywords = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
         reason = Unfollowable("a union lists at least one schema")
         options = members if isinstance(members, list) else []
         for member in options:
             if isinstance(member, Mapping) and member.get("type") == "null" and len(options) > 1:
                 continue
             try:
-                return self.value(self._merged({"allOf": [beside, member]}), name, depth + 1)
+                return self.value(self._merged({"allOf": [other_keywords, member]}), name, depth + 1)
             except Unfollowable as error:
                 reason = error
         if any(isinstance(member, Mapping) and member.get("type") == "null" for member in options):

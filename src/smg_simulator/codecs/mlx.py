@@ -12,7 +12,7 @@ from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 from smg_engine_contract.engines import mlx_engine_pb2 as pb
 from smg_simulator.codecs.base import PENALTIES, ChoiceEnd, ChoiceSlice, EngineState, parse_message, set_fields
-from smg_simulator.codecs.shared_messages import CALLS, GrpcAnswers, ManyAborted, model_fields
+from smg_simulator.codecs.shared_messages import CALLS, GrpcAnswers, ManyAborted, context_fields, model_fields
 from smg_simulator.engine.engine import SimulatedModel
 from smg_simulator.engine.refusal import Refused
 
@@ -74,10 +74,8 @@ class MlxServerCodec(ManyAborted, GrpcAnswers):
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         message = pb.GetModelInfoResponse(
             **model_fields(info),
+            **context_fields(info),
             is_generation=info.is_generation,
-            max_context_length=info.context_length,
-            eos_token_ids=info.eos_token_ids,
-            max_req_input_len=info.context_length,
         )
         return bytes(message.SerializeToString())
 

@@ -23,6 +23,7 @@ __all__ = [
     "ManyAborted",
     "SharedAnswers",
     "bootstrap_of",
+    "context_fields",
     "guide_of",
     "model_fields",
     "scheduled_fields",
@@ -164,6 +165,15 @@ def model_fields(info: SimulatedModel) -> dict[str, Any]:
         "model_type": info.model_type,
         "architectures": info.architectures,
         "vocab_size": info.vocab_size,
+    }
+
+
+def context_fields(info: SimulatedModel) -> dict[str, Any]:
+    """What engines say of the length of a context that is no matter of their cache, and of what ends an answer."""
+    return {
+        "max_context_length": info.context_length,
+        "max_req_input_len": info.context_length,
+        "eos_token_ids": info.eos_token_ids,
     }
 
 

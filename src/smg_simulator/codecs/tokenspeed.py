@@ -27,6 +27,7 @@ from smg_simulator.codecs.shared_messages import (
     MORE_CALLS,
     SharedAnswers,
     bootstrap_of,
+    context_fields,
     model_fields,
     scheduled_fields,
     scheduler_load,
@@ -95,10 +96,8 @@ class TokenSpeedServerCodec(SharedAnswers):
         modalities = [number for number, name in _MODALITIES.items() if name in info.media]
         message = pb.GetModelInfoResponse(
             **model_fields(info),
+            **context_fields(info),
             tokenizer_path=info.tokenizer_path,
-            max_context_length=info.context_length,
-            max_req_input_len=info.context_length,
-            eos_token_ids=info.eos_token_ids,
             default_sampling_params_json=json.dumps(dict(info.default_sampling)),
             supports_vision=info.supports_vision,
             supports_multimodal=bool(modalities),

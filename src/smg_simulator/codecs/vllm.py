@@ -26,6 +26,7 @@ from smg_simulator.codecs.shared_messages import (
     MORE_CALLS,
     ManyAborted,
     SharedAnswers,
+    context_fields,
     model_fields,
     scheduler_load,
     write_all_logprobs,
@@ -108,12 +109,10 @@ class VllmServerCodec(ManyAborted, SharedAnswers):
     def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         message = pb.GetModelInfoResponse(
             **model_fields(info),
-            is_generation=info.is_generation,
-            max_context_length=info.context_length,
+            **context_fields(info),
             tokenizer_path=info.tokenizer_path,
-            eos_token_ids=info.eos_token_ids,
+            is_generation=info.is_generation,
             pad_token_id=info.pad_token_id or 0,
-            max_req_input_len=info.context_length,
             supports_vision=info.supports_vision,
             default_sampling_params_json=json.dumps(dict(info.default_sampling)),
         )

@@ -16,7 +16,7 @@ from smg_core.settings import ConfigError, Setting, complaint, shape_of
 from smg_core.wire.settings import LimitsConfig
 from smg_core.workers.settings import WorkersConfig
 
-MOST_SETTINGS = 281
+MOST_SETTINGS = 220
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def test_the_words_for_true_in_the_environment(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["0", "false", "No", "off"])
 def test_the_words_for_false_in_the_environment(word: str) -> None:
-    assert load_config(environ={"SMG_TOKENIZER_FAST": word}).tokenizer.fast is False
+    assert load_config(environ={"SMG_SERVER_DOCS": word}).server.docs is False
 
 
 def test_an_empty_variable_unsets_what_may_be_absent() -> None:
@@ -318,7 +318,6 @@ ROWS = {
 }
 """Rows of settings that are lists of a form of their own."""
 WHOLE = {
-    "metrics.path": ["/metrics", "/", "/a/b"],
     "realtime.udp_ports": ["", "50000-50999", "203.0.113.7:40000-40000"],
     "routing.shadows": [(), ("a=b:1",), ("a=b:0.25", "c=d:0.5")],
 }

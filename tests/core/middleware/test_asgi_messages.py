@@ -85,7 +85,7 @@ def test_an_answer_that_no_server_could_write_is_a_failure(messages: tuple[Any, 
 
 def test_bytes_that_were_written_without_a_message_count() -> None:
     answer = taken(START)
-    answer.take(body(b"lo"), beside=3)
+    answer.take(body(b"lo"), direct_bytes=3)
     assert answer.ended
 
 

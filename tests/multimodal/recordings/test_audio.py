@@ -270,7 +270,7 @@ def test_the_resamplers_weights_take_the_memory_of_a_few_whatever_the_rate(rate:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < sounds._BESIDE
+    assert peak < sounds._OVERHEAD
     assert np.array_equal(made, by_every_kernel_at_once(samples, rate, 16000))
 
 

@@ -14,7 +14,7 @@ from smg_core.operation.process_table import ProcessTable
 from smg_core.pool_sample import WorkerSampled
 from smg_core.serving.services import Services
 
-__all__ = ["sample", "sampled_beside"]
+__all__ = ["background_sampling", "sample"]
 
 _UNWATCHED = LoopHealth()
 
@@ -37,7 +37,7 @@ def sample(services: Services, processes: ProcessTable, loop: LoopHealth = _UNWA
 
 
 @contextlib.asynccontextmanager
-async def sampled_beside(
+async def background_sampling(
     services: Services, processes: ProcessTable, watch: LoopWatch, seconds: float
 ) -> AsyncIterator[None]:
     """A context in which it is reported how this process is, every so many seconds."""

@@ -558,10 +558,10 @@ class ChatWholeEncoder:
         refusal = "".join(choice.refusal) or None
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
         hosted = choice.hosted.calls or choice.hosted.asked
-        beside = choice.calls or reasoning or refusal or hosted or choice.opaque
+        has_more = choice.calls or reasoning or refusal or hosted or choice.opaque
         message: JsonObject = {
             "role": "assistant",
-            "content": text if text.strip() or not beside else None,
+            "content": text if text.strip() or not has_more else None,
             "refusal": refusal,
         }
         if reasoning:

@@ -90,11 +90,11 @@ class ClientSecretsHandler:
             model if isinstance(model, str) else "",
             patch,
             expires_at,
-            beside=self._beside(settings),
+            further_models=self._further_models(settings),
         )
         return encode_body({"value": value, "expires_at": expires_at, "session": shown_settings(settings)})
 
-    def _beside(self, settings: JsonObject) -> list[str]:
+    def _further_models(self, settings: JsonObject) -> list[str]:
         """The models that write down what is said to a session, and speak for it."""
         writer = settings_at(settings, "audio", "input", "transcription") or {}
         names = [writer.get("model"), self._services.live.config.realtime.speech_model]

@@ -59,8 +59,8 @@ def build_interpreter(folder: Path, componentize: str | None = None) -> Path:
 
 
 def _installed() -> str:
-    beside = Path(sys.executable).with_name("componentize-py")
-    found = str(beside) if beside.is_file() else shutil.which("componentize-py")
+    neighbour = Path(sys.executable).with_name("componentize-py")
+    found = str(neighbour) if neighbour.is_file() else shutil.which("componentize-py")
     if found is None:
         raise ConfigError(
             "componentize-py is not installed: pip install componentize-py (in any environment), or say where it is with "

@@ -14,13 +14,13 @@ _REFUSALS = frozenset({401, 403})
 
 
 class KeySigner:
-    """`source` in the header `header`, behind `scheme` ("Bearer") where there is one; `beside` are sent with it."""
+    """`source` in the header `header`, behind `scheme` ("Bearer") where there is one; `further_fields` are sent with it."""
 
-    def __init__(self, source: Renewed[str], header: str, scheme: str = "", beside: SentFields = ()) -> None:
+    def __init__(self, source: Renewed[str], header: str, scheme: str = "", further_fields: SentFields = ()) -> None:
         self._source = source
         self._header = header
         self._prefix = f"{scheme} " if scheme else ""
-        self._beside = tuple(beside)
+        self._further_fields = tuple(further_fields)
 
     def __repr__(self) -> str:
         return f"<{self._header} with the {self._source!r}>"
@@ -42,7 +42,7 @@ class KeySigner:
         return self._fields(await self._source.current())
 
     def _fields(self, key: str) -> SentFields:
-        return ((self._header, f"{self._prefix}{key}"), *self._beside)
+        return ((self._header, f"{self._prefix}{key}"), *self._further_fields)
 
 
 class Unsigned:

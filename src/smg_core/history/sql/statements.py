@@ -284,8 +284,8 @@ class Statements:
         if after:
             at = sa.bindparam("at_", type_=sa.Double)
             behind = t.c.created_at < at if newest_first else t.c.created_at > at
-            beside = sa.and_(t.c.created_at == at, t.c.id < _AFTER if newest_first else t.c.id > _AFTER)
-            found = found.where(sa.or_(behind, beside))
+            at_the_same_time = sa.and_(t.c.created_at == at, t.c.id < _AFTER if newest_first else t.c.id > _AFTER)
+            found = found.where(sa.or_(behind, at_the_same_time))
         return self._measured(found, t, (t.c.created_at, newest_first), (t.c.id, newest_first))
 
     # -------------------------------------------------------------------------------------------------- all tenants' upkeep

@@ -111,7 +111,7 @@ def _endpoint(settings: TracesConfig, environ: Mapping[str, str]) -> str | None:
         for name in ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
             if "@" in environ.get(name, ""):
                 raise ConfigError(
-                    f"{name}: a user, a password or a key belongs into traces.headers, not into the address"
+                    f"{name}: a user, a password or a key belongs into OTEL_EXPORTER_OTLP_HEADERS, not into the address"
                 )
         return None
     parts = urlsplit(settings.endpoint)
@@ -119,7 +119,7 @@ def _endpoint(settings: TracesConfig, environ: Mapping[str, str]) -> str | None:
         raise ConfigError("traces.endpoint: expected http://host:port or https://host:port")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ConfigError(
-            "traces.endpoint: a user, a password or a key belongs into traces.headers, not into the address"
+            "traces.endpoint: a user, a password or a key belongs into OTEL_EXPORTER_OTLP_HEADERS, not into the address"
         )
     if parts.scheme == "http" and (settings.ca or settings.cert):
         raise ConfigError("traces.ca and traces.cert are for a traces.endpoint that begins with https")

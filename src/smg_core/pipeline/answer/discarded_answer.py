@@ -78,7 +78,7 @@ class AsideTrace(Trace):
         if isinstance(moment, FormatViolation):
             self._withheld.append(moment)
         elif isinstance(moment, AttemptEnded):
-            self._of.note_beside(moment)
+            self._of.note_other_call(moment)
         elif not isinstance(moment, FirstToken) or self._of.first is None:
             self._of.report(moment)
 

@@ -184,7 +184,7 @@ class Trace:
         elif isinstance(moment, FellBack):
             charge.go_on_with(moment.to)
 
-    def note_beside(self, moment: AttemptEnded) -> None:
+    def note_other_call(self, moment: AttemptEnded) -> None:
         """Keep the end of a call that was made beside the one that answers, as far as is known yet."""
         self.moments.append(moment)
         self.attempts += 1

@@ -43,8 +43,10 @@ def reads_documents(service: DocumentService, executor: FairExecutor) -> BringDo
         pictured = pictured and known.most != 0
         unread = [item for item in items if known.get(item.source, pictured=pictured) is None]
         if unread:
-            beside = len(media_of(request.messages)) - len(items) if pictured else None
-            for item, document in zip(unread, await service.read(unread, tenant=tenant, beside=beside), strict=True):
+            other_media = len(media_of(request.messages)) - len(items) if pictured else None
+            for item, document in zip(
+                unread, await service.read(unread, tenant=tenant, other_media=other_media), strict=True
+            ):
                 known.add(item.source, document, pictured=pictured)
         found = known.shown((item.source for item in items), pictured=pictured)
         _say(trace, found.values())

@@ -121,9 +121,9 @@ def _format_held(
         return HeldOutput(constraint_of(asked, facts.constraints, checked=checked), family.name)
     if unheld(asked, checked=checked):
         return HeldOutput(None, family.name)
-    beside = "where the model may call tools instead" if calls else "behind its reasoning"
+    place = "where the model may call tools instead" if calls else "behind its reasoning"
     raise UnsupportedParameter(
-        f"This model's engine cannot hold an answer to this format {beside}.", param="response_format"
+        f"This model's engine cannot hold an answer to this format {place}.", param="response_format"
     )
 
 

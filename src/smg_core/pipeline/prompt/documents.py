@@ -39,11 +39,11 @@ class DocumentService(Protocol):
     """What reads documents. Errors are this package's, `param` naming the part at fault."""
 
     async def read(
-        self, items: Sequence[MediaItem], *, tenant: str, beside: int | None = None
+        self, items: Sequence[MediaItem], *, tenant: str, other_media: int | None = None
     ) -> Sequence[ReadDocument]:
         """What is in each of `items`, which are fetched and read several at the same time, off the event loop. `tenant`: who
-        asks, for a fair share. `beside`: how many media the request has without them, where its model takes pictures: then those
-        of the documents are read, as many as there is room for; without it their text alone is."""
+        asks, for a fair share. `other_media`: how many media the request has without them, where its model takes pictures: then
+        those of the documents are read, as many as there is room for; without it their text alone is."""
         ...
 
 

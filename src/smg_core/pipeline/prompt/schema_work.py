@@ -31,14 +31,14 @@ def over_steps(schema: Mapping[str, Json], value: Json, most: int) -> bool:
             continue
         listed = part.get("enum")
         left -= len(listed) if isinstance(listed, list) else 0
-        for pair in chain(((each, found) for each in _beside(schema, part)), _below(part, found)):
+        for pair in chain(((each, found) for each in _of_the_same_value(schema, part)), _below(part, found)):
             waiting.append(pair)
             if len(waiting) > left:
                 return True
     return False
 
 
-def _beside(root: Mapping[str, Json], part: Mapping[str, Json]) -> Iterator[Json]:
+def _of_the_same_value(root: Mapping[str, Json], part: Mapping[str, Json]) -> Iterator[Json]:
     """The parts of `part` that apply to the same value."""
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         target = part.get(name)

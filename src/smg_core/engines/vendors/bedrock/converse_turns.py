@@ -77,7 +77,7 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9 \-()\[\]]+")
 _EXTENSION = re.compile(r"\.(?:pdf|csv|docx?|xlsx?|html|txt|md)$", re.IGNORECASE)
 _NAME_LENGTH = 200
-_BESIDE_DOCUMENT = "The document is attached."
+_DOCUMENT_TEXT = "The document is attached."
 
 
 @attrs.frozen
@@ -108,7 +108,7 @@ class ConverseWriter:
         system = [block for at, each in enumerate(messages[:front]) for block in self._system(each, f"messages[{at}]")]
         turns = turns_of(messages, front, self._blocks, PROVIDER)
         for turn in turns:
-            turn["content"] = _beside_documents(_results_first(turn["content"]))
+            turn["content"] = _with_document_text(_results_first(turn["content"]))
         if not turns:
             raise not_for("messages", PROVIDER, "a talk has a turn of the user")
         used = any("toolUse" in block or "toolResult" in block for turn in turns for block in turn["content"])
@@ -294,10 +294,10 @@ def _results_first(blocks: list[ProviderJson]) -> list[ProviderJson]:
     return [each for group in groups for each in group]
 
 
-def _beside_documents(blocks: list[ProviderJson]) -> list[ProviderJson]:
+def _with_document_text(blocks: list[ProviderJson]) -> list[ProviderJson]:
     """A turn with a document has a text, too."""
     if any("document" in each for each in blocks) and not any("text" in each for each in blocks):
-        return [*blocks, {"text": _BESIDE_DOCUMENT}]
+        return [*blocks, {"text": _DOCUMENT_TEXT}]
     return blocks
 
 
