@@ -47,6 +47,7 @@ class CacheAware(Observing):
         self._caches = ExpectedCache(settings, rng.getrandbits(64))
         self._seen: tuple[list[str], list[int]] = [], []  # names and ranks of the candidates of the last choice
         self._places: list[CachePlace] = []  # theirs, which are mostly those of the next one
+        self._names: list[str] = []  # of the worker of each place
         self._words: list[str] = []
 
     def expects(self, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
@@ -88,7 +89,8 @@ class CacheAware(Observing):
         if seen != self._seen:
             self._seen = names, ranks = seen
             self._places = [(name, rank) for name, count in zip(names, ranks, strict=True) for rank in range(count)]
-            self._words = names if sum(ranks) == len(names) else _names(candidates)
+            self._names = [name for name, _ in self._places]
+            self._words = names if sum(ranks) == len(names) else _words(candidates)
         return self._places
 
     def _parts(
@@ -179,8 +181,8 @@ class CacheAware(Observing):
         by_gain = {gain: (tokens - gain) - calm * (tokens - gain - low) for gain, low in least.items()}
         pays = [*map(by_gain.__getitem__, gains)]
         if idle:
-            for at, (name, _) in enumerate(self._places):
-                if part := idle.get(name):
+            for at, part in enumerate(map(idle.get, self._names)):
+                if part:
                     whole = tokens - gains[at]
                     pays[at] = whole - part * (whole - least[gains[at]])
         return pays
@@ -229,7 +231,7 @@ def _nothing(count: int) -> Expected:
     return Expected([0] * count, ["none"] * count, [None] * count)
 
 
-def _names(candidates: Sequence[Candidate]) -> list[str]:
+def _words(candidates: Sequence[Candidate]) -> list[str]:
     """The places in words, for whose turn it is."""
     return [
         each.name if each.rank_count == 1 else f"{each.name}@{rank}"

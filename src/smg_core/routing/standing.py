@@ -62,7 +62,8 @@ class Standing:
         self._means: dict[str, float] = {}  # of a worker's requests by its weight
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
-        self._idle: dict[str, float] = {}  # of those below it, the share that they lack
+        self._calm = 1.0  # the part of what a copy is worth that counts
+        self._idle: dict[str, float] = {}  # of workers below the mean the share that they lack, where that is more
         self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
         self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
@@ -94,16 +95,12 @@ class Standing:
         ]
         self._look(candidates, loads, now)
         self._level = fair = sum(loads) / len(loads)
-        stands = [
-            each.prefill_tokens / each.weight if not (each.others or each.kv_usage) else self._waiting(each)
-            for each in candidates
-        ]
-        if leads := self._leads:
-            stands = [stand + leads.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
-        crowd = self._crowd / max(_FEWEST_REQUESTS, fair)
+        lead_of, crowd = self._leads.get, self._crowd / max(_FEWEST_REQUESTS, fair)
         return [
-            stand + crowd * (load - fair) ** 2 if load > fair else stand
-            for stand, load in zip(stands, loads, strict=True)
+            (each.prefill_tokens / each.weight if not (each.others or each.kv_usage) else self._waiting(each))
+            + lead_of(each.name, 0.0)
+            + (crowd * (load - fair) ** 2 if load > fair else 0.0)
+            for each, load in zip(candidates, loads, strict=True)
         ]
 
     def _waiting(self, worker: Candidate) -> float:
@@ -123,8 +120,7 @@ class Standing:
     def spare(self) -> tuple[float, Mapping[str, float]]:
         """How much of what a copy is worth counts, from 0 to 1: nearly all where no prompts wait in the fleet, little in a busy
         one. By name the workers for which more of it counts, also in a busy fleet, having had little to do."""
-        calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
-        return calm, {name: part for name, part in self._idle.items() if part > calm} if calm < 1.0 else {}
+        return self._calm, self._idle
 
     def _full(self, usage: float) -> float:
         """What the fullness of a worker's cache weighs, of which `usage` is in use."""
@@ -160,7 +156,8 @@ class Standing:
         self._leads = {
             each.name: scale * (mean - fair) for each, mean in zip(candidates, there, strict=True) if mean > fair
         }
-        self._idle = {name: 1.0 - mean / fair for name, mean in means.items() if mean < fair} if fair else {}
+        self._calm = calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
+        self._idle = {name: 1.0 - mean / fair for name, mean in means.items() if mean < fair * (1.0 - calm)} if fair else {}
 
     def forget(self, worker: str) -> None:
         """The worker has left."""
