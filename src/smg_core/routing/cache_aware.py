@@ -185,6 +185,10 @@ class CacheAware(Observing):
                 if part:
                     whole = tokens - gains[at]
                     pays[at] = whole - part * (whole - least[gains[at]])
+        if owed := self._standing.owed:
+            new = tokens - max(gains)
+            for at, name in enumerate(self._names):
+                pays[at] = max(new, pays[at] - owed.get(name, 0.0))
         return pays
 
     def remember(self, secret: int) -> None:
@@ -202,6 +206,7 @@ class CacheAware(Observing):
         self._caches.worker_left(worker)
 
     def cache_lost(self, worker: str) -> None:
+        self._standing.forget(worker)  # so it begins as one that has just come
         self._caches.cache_lost(worker)
 
     def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:

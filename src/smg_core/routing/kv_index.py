@@ -129,9 +129,9 @@ class KvIndex:
                 [row is not None and row.exact for row in found],
                 [None if row is None else max(0.0, now - row.heard_at) for row in found],
             )
-        ages = [now - row.heard_at for row in rows]
-        if ages and min(ages) < 0.0:
-            ages = [max(0.0, age) for age in ages]
+        ages: list[float | None] = [now - row.heard_at for row in rows]
+        if now < max([row.heard_at for row in rows], default=now):
+            ages = [max(0.0, now - row.heard_at) for row in rows]
         return [row.exact for row in rows], ages
 
     @property
@@ -161,7 +161,9 @@ class KvIndex:
             ends.append((depth, alive))
         return self._hits(ends, unit, [self._far_of(keys, ends, tier) if self._far[tier] else {} for tier in (2, 4, 8)])
 
-    def _hits(self, ends: Sequence[tuple[int, int]], unit: int, far: Sequence[Mapping[int, int]]) -> dict[CachePlace, KvHit]:
+    def _hits(
+        self, ends: Sequence[tuple[int, int]], unit: int, far: Sequence[Mapping[int, int]]
+    ) -> dict[CachePlace, KvHit]:
         """What the places of the bits at each end hold; `far` are the blocks of a bit that lie in each farther tier."""
         found: dict[CachePlace, KvHit] = {}
         elsewhere = any(far)
