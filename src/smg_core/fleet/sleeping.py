@@ -112,8 +112,8 @@ class Sleeping:
         awake = {role for role in roles if some(self.registry.ready_of(model, role))}
         asleep = {role for role in roles if role not in awake and some(self._asleep(model, role))}
         ways = [roles[1:], roles[:1]]
-        possible = [[role for role in way if role not in awake] for way in ways if awake | asleep >= {*way}]
-        return tuple(min(possible, key=lambda each: len(each))) if possible else tuple([role for role in roles if role in asleep])
+        possible = [tuple([role for role in way if role not in awake]) for way in ways if awake | asleep >= {*way}]
+        return min(possible, key=len) if possible else tuple([role for role in roles if role in asleep])
 
     async def _one_of(self, sleepers: list[Worker]) -> str:
         """The name of the one of `sleepers` that woke: the one that is being woken, where it has not taken too long, else those
