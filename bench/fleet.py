@@ -351,9 +351,11 @@ COMPARED_CELLS = """
 cache_aware in the same cells and with the same seeds as three others: its own rule before copies of a prefix had a price that
 falls with the copies there are, round robin, and least load. In each field share of hits, work max/mean, and seconds to
 the first token (mean, p99), each by that of the other, as geometric means over the seeds; what is worse by more than 3 % is
-bold. The p99 of a cell moves by a tenth from seed to seed. In hits, evenness and the mean one cell is worse than by the rule
-before: one prefix for all, through four gateways to unlike engines of which two die. There an engine that is back with an empty
-cache is sent requests by all four at once, sooner than it was; the slowest hundredth waits less for that.
+bold. The p99 of a cell moves by a tenth from seed to seed. In hits, evenness and the mean no cell is worse than by the rule
+before. The slowest hundredth waits longer in some cells in which engines die, most with one prefix for all and four gateways: an
+engine that is back with an empty cache is sent requests at once, and the first of them wait until it has read the prefix. Until
+2026-11-30 it was left cold for the seconds that means go over, and in that cell the work of the busiest engine was 1.25 times as
+much, and the mean 1.24 times as long.
 """
 COMPARISON = """
 ## Policies

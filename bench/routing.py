@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.codecs.neutral.kv_events import kv_events
-from smg_core.engines.kv_events import KvBlocksStored, KvCursor, KvEventBatch
+from smg_core.engines.kv_events import KvBlocksStored, KvCursor, KvEvent, KvEventBatch, size
 from smg_core.engines.token_ids.client import KvReader
 from smg_core.errors import SmgError
 from smg_core.routing import RoutingContext
@@ -142,7 +142,7 @@ def measure_decisions(*, told: bool) -> None:
 
 
 class Applying:
-    """The sink of a subscription, which brings what it gets to a policy."""
+    """The sink of a subscription, which brings what it gets to a policy: as the gateway does, all of one round together."""
 
     def __init__(self, policy: CacheAware) -> None:
         self.left = 0
@@ -151,10 +151,13 @@ class Applying:
         self._cursor = KvCursor(first=1)
 
     def push(self, batches: Sequence[KvEventBatch]) -> None:
+        held: list[KvEvent] = []
         for batch in batches:
             if self._cursor.take(batch) in ("apply", "restart"):
-                self._policy.kv_changed("w", 0, batch.events, 0.0)
-                self.left -= sum(len(event.hashes) for event in batch.events if isinstance(event, KvBlocksStored))
+                held += batch.events
+        self._policy.kv_changed("w", 0, held, 0.0)
+        for event in held:
+            self.left -= size(event)
         if self.left <= 0:
             self.over.set()
 

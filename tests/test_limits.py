@@ -348,6 +348,7 @@ CONSTANTS: dict[str, str] = {
     "routing.standing._FULL": "what is divided by is not to be nothing",
     "routing.standing._PART_OF_ONE_REQUEST": "of how many requests a mean tells; it decides where a request goes, nothing else",
     "routing.standing._FEWEST_REQUESTS": "a share of a request, below which a crowd is chance: what is divided by is not nothing",
+    "routing.standing._LEFT": "a share of a mean, below which what is left in it of its beginning is forgotten",
     "routing.standing._HALF_CALM": "how busy a fleet is where copies for later count half; decides where a request goes",
     "routing.agreed._OWNERS_A_SHARE": "workers for a block beyond its share of the requests; decides where a request goes",
     **dict.fromkeys(

@@ -13,10 +13,11 @@ from tests.shared import PATIENCE
 
 from smg_core.channel.local import LocalChannel
 from smg_core.engines.upkeep import EngineReply, FallAsleep
+from smg_core.errors import NoWorker
 from smg_core.fleet.sleeping import Sleeping
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
@@ -164,6 +165,70 @@ async def test_vectors_wake_an_engine_too() -> None:
         assert not worker.asleep
 
 
+def sleeping_of(*workers: tuple[str, WorkerRole, bool]) -> tuple[Sleeping, dict[str, Worker]]:
+    """Workers of one model by name, role, and whether they sleep."""
+    registry = Registry()
+    for name, role, asleep in workers:
+        worker = registry.add(WorkerSpec(f"http://{name}", name=name, role=role))
+        registry.serve(worker, ("m",))
+        registry.signal(worker, "joined")
+        registry.sleep([worker], asleep=asleep)
+        worker.reached = Doing(EngineReply(True))  # type: ignore[assignment]  # all that is needed of an engine
+    found = Sleeping(WorkersConfig(wake_s=PATIENCE), registry, LocalChannel(), _nothing, PATIENCE)
+    return found, {each.name: each for each in registry}
+
+
+def all_fit(workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    return workers
+
+
+@pytest.mark.parametrize(
+    ("workers", "woken"),
+    [
+        ((("a", "regular", False), ("b", "regular", True)), ""),
+        ((("a", "regular", False), ("p", "prefill", True), ("d", "decode", True)), ""),
+        ((("a", "regular", True), ("p", "prefill", False), ("d", "decode", False)), ""),
+        ((("a", "regular", True), ("p", "prefill", True), ("d", "decode", False)), "p was woken"),
+        ((("a", "regular", True), ("p", "prefill", True), ("d", "decode", True)), "a was woken"),
+        ((("p", "prefill", True), ("d", "decode", True)), "p was woken; d was woken"),
+        ((("d", "decode", True),), "d was woken"),
+        ((("p", "prefill", True), ("a", "regular", True)), "a was woken"),
+        ((), ""),
+    ],
+)
+async def test_no_more_are_woken_than_the_answer_takes(
+    workers: tuple[tuple[str, WorkerRole, bool], ...], woken: str
+) -> None:
+    sleeping, _ = sleeping_of(*workers)
+
+    assert await sleeping.awake_for("m", frozenset(), all_fit) == woken
+    assert await sleeping.awake_for("m", frozenset(), all_fit) == ""
+
+
+async def test_where_an_engine_does_not_wake_the_next_one_is_woken_and_it_is_asked_last_from_then_on() -> None:
+    sleeping, workers = sleeping_of(("a", "regular", True), ("b", "regular", True), ("c", "regular", True))
+    workers["a"].reached = Doing(EngineReply(False, "no memory"))  # type: ignore[assignment]  # as above
+    first = await sleeping.awake_for("m", frozenset(), all_fit)
+    sleeping.registry.sleep([workers["b"]], asleep=True)
+    workers["a"].reached = Doing(EngineReply(True))  # type: ignore[assignment]  # as above
+    second = await sleeping.awake_for("m", frozenset(), all_fit)
+
+    assert (first, second) == ("b was woken", "b was woken")
+
+
+async def test_an_engine_whose_waking_never_ends_keeps_no_later_request_from_another_one() -> None:
+    sleeping, workers = sleeping_of(("a", "regular", True), ("b", "regular", True))
+    workers["a"].reached = Never()  # type: ignore[assignment]  # as above
+    patient, sleeping.settings = sleeping.settings, WorkersConfig(wake_s=0.05)
+    with pytest.raises(NoWorker, match="still being woken"):
+        await sleeping.awake_for("m", frozenset(), all_fit)
+    sleeping.settings = patient
+    later = await sleeping.awake_for("m", frozenset(), all_fit)
+
+    assert later == "b was woken"
+    await sleeping.close()
+
+
 async def test_every_process_knows_who_sleeps() -> None:
     channel = LocalChannel()
     registries = [Registry(), Registry()]
@@ -199,3 +264,11 @@ class Doing:
 
     async def upkeep(self, asked: object) -> EngineReply:
         return self.reply
+
+
+class Never:
+    """An engine that never answers."""
+
+    async def upkeep(self, asked: object) -> EngineReply:
+        await asyncio.Event().wait()
+        raise AssertionError(asked)

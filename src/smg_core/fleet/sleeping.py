@@ -15,7 +15,7 @@ import msgspec
 from smg_core.channel.base import Channel, Notice
 from smg_core.engines.base import Engine
 from smg_core.engines.upkeep import EngineReply, FallAsleep, WakeUp
-from smg_core.errors import EngineFailed, NoWorker, SmgError
+from smg_core.errors import EngineFailed, NoWorker, SmgError, WorkerError
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
@@ -46,6 +46,7 @@ class Sleeping:
     emptied: Callable[[Worker], Awaitable[None]]
     settle_s: float
     _waking: dict[str, "asyncio.Task[None]"] = attrs.field(factory=dict)
+    _failed: set[str] = attrs.field(factory=set)
     _closed: bool = False
 
     def listen(self) -> None:
@@ -93,20 +94,49 @@ class Sleeping:
     ) -> str:
         """The same, of a request for the model of this name."""
         woken = []
-        for role in self._roles(model):
-            found = fits(self.registry.ready_of(model, role))
-            if any(each.name not in exclude for each in found):
-                continue
+        for role in self._roles_to_wake(model, exclude, fits):
             sleepers = [each for each in fits(self._asleep(model, role)) if each.name not in exclude]
             if sleepers:
-                first = next((each for each in sleepers if each.spec.url in self._waking), sleepers[0])
-                await self._within(self._begin(first))
-                woken.append(f"{first.name} was woken")
+                woken.append(f"{await self._one_of(sleepers)} was woken")
         return "; ".join(woken)
 
-    def _roles(self, model: str) -> tuple[WorkerRole, ...]:
-        parts: tuple[WorkerRole, ...] = ("prefill", "decode")
-        return parts if any(self._asleep(model, each) for each in parts) else ("regular",)
+    def _roles_to_wake(
+        self, model: str, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
+    ) -> tuple[WorkerRole, ...]:
+        """The roles of which a worker has to wake: none where those that are awake can answer, else the fewest."""
+
+        def some(found: tuple[Worker, ...]) -> bool:
+            return any(each.name not in exclude for each in fits(found))
+
+        roles: tuple[WorkerRole, ...] = ("regular", "prefill", "decode")
+        awake = {role for role in roles if some(self.registry.ready_of(model, role))}
+        asleep = {role for role in roles if role not in awake and some(self._asleep(model, role))}
+        ways = [roles[1:], roles[:1]]
+        possible = [tuple([role for role in way if role not in awake]) for way in ways if awake | asleep >= {*way}]
+        return min(possible, key=len) if possible else tuple([role for role in roles if role in asleep])
+
+    async def _one_of(self, sleepers: list[Worker]) -> str:
+        """The name of the one of `sleepers` that woke: the one that is being woken, where it has not taken too long, else those
+        first that did not fail to wake the last time. Where an engine does not wake, the next one is asked."""
+        sleepers = sorted(sleepers, key=lambda each: (each.spec.url in self._failed, each.spec.url not in self._waking))
+        refused: WorkerError | None = None
+        asked = sleepers[0]
+        try:
+            async with asyncio.timeout(self.settings.wake_s):
+                for asked in sleepers:
+                    try:
+                        await self._woken_by_then(self._begin(asked))
+                    except WorkerError as error:
+                        refused = error
+                    else:
+                        return asked.name
+        except TimeoutError:
+            self._fail(asked)
+            raise self._still_waking() from None
+        raise refused or self._still_waking()
+
+    def _still_waking(self) -> NoWorker:
+        return NoWorker("A worker is still being woken.", retry_after=self.registry.retry_after)
 
     def _asleep(self, model: str, role: WorkerRole) -> tuple[Worker, ...]:
         return tuple(
@@ -136,12 +166,21 @@ class Sleeping:
         self._waking.pop(worker.spec.url, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
+            self._fail(worker)
             log.warning("worker %s does not wake: %s", worker.name, error)
+        elif not task.cancelled():
+            self._failed.discard(worker.spec.url)
 
-    async def _within(self, task: "asyncio.Task[None]") -> None:
-        done, _ = await asyncio.wait((task,), timeout=self.settings.wake_s)
-        if not done or task.cancelled():
-            raise NoWorker("A worker is still being woken.", retry_after=self.registry.retry_after)
+    def _fail(self, worker: Worker) -> None:
+        """Note that the worker did not wake, or not in time: others are tried before it."""
+        self._failed &= {each.spec.url for each in self.registry}
+        self._failed.add(worker.spec.url)
+
+    async def _woken_by_then(self, task: "asyncio.Task[None]") -> None:
+        """Wait for a waking, which goes on where this is given up."""
+        await asyncio.wait((task,))
+        if task.cancelled():
+            raise self._still_waking()
         task.result()
 
     async def _tell(self, url: str, *, asleep: bool) -> None:

@@ -178,7 +178,7 @@ def _term(line: str, word: str) -> LabelTerm:
     name, sign, values = word.partition("=")
     unlike = name.endswith("!")
     name = unquote(name.removesuffix("!"))
-    if not sign or not name or not values:
+    if not sign or not name or not values or values.startswith("="):
         raise PlacementRefused(f"{line}: {word}: expected LABEL=VALUE or LABEL!=VALUE")
     return LabelTerm(name, _patterns(line, values, holders=True), unlike)
 
@@ -190,6 +190,8 @@ def _patterns(line: str, text: str, *, holders: bool = False) -> tuple[Pattern, 
         if not each or (held is None and ("{" in each or "}" in each)) or (held is not None and not holders):
             known = "{tenant}, {key}, {model}, {api} or {header.NAME}" if holders else "a value or a beginning with *"
             raise PlacementRefused(f"{line}: {each or text}: expected {known}")
+        if "*" in each[:-1] and held is None:
+            raise PlacementRefused(f"{line}: {each}: * stands at the end of a value; one that is meant is written %2A")
         if held is not None:
             found.append(Pattern(holder=held[1].lower() if held[1].startswith("header.") else held[1]))
         else:

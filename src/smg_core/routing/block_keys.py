@@ -23,6 +23,8 @@ _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _MEMO_BYTES = 160
 _KEY_BYTES = 44
 _FEW = 96
+_BUFFERS = (array, memoryview)
+_NUMBERS = {4: np.uint32, 8: np.uint64}
 
 
 def start_of(salt: str | None, lora: str | None) -> int:
@@ -59,7 +61,8 @@ class TokenKeys:
             "ij,ij->i", _numbers(tokens, count * block).reshape(count, block), factors.reshape(count, block)
         ).cumsum(dtype=np.uint64)
         keys += self._totals[at + block : end + 1 : block]
-        keys += np.uint64((start - int(self._totals[at])) & _MASK)
+        if start or at:
+            keys += np.uint64((start - int(self._totals[at])) & _MASK)
         return keys
 
     def keys(self, tokens: Sequence[int] | memoryview, block: int, start: int = 0) -> list[int]:
@@ -112,8 +115,8 @@ class TokenKeys:
 
 def _numbers(tokens: Sequence[int] | memoryview, count: int) -> "npt.NDArray[np.uint64]":
     """The first `count` of `tokens` as 64-bit numbers."""
-    if isinstance(tokens, memoryview | array):
-        return np.frombuffer(tokens, np.dtype(f"u{memoryview(tokens).itemsize}"), count).astype(np.uint64)
+    if isinstance(tokens, _BUFFERS):
+        return np.frombuffer(tokens, _NUMBERS[tokens.itemsize], count).astype(np.uint64)
     return np.fromiter(tokens, np.uint64, count)
 
 

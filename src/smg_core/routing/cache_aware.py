@@ -47,6 +47,7 @@ class CacheAware(Observing):
         self._caches = ExpectedCache(settings, rng.getrandbits(64))
         self._seen: tuple[list[str], list[int]] = [], []  # names and ranks of the candidates of the last choice
         self._places: list[CachePlace] = []  # theirs, which are mostly those of the next one
+        self._names: list[str] = []  # of the worker of each place
         self._words: list[str] = []
 
     def expects(self, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
@@ -88,7 +89,8 @@ class CacheAware(Observing):
         if seen != self._seen:
             self._seen = names, ranks = seen
             self._places = [(name, rank) for name, count in zip(names, ranks, strict=True) for rank in range(count)]
-            self._words = names if sum(ranks) == len(names) else _names(candidates)
+            self._names = [name for name, _ in self._places]
+            self._words = names if sum(ranks) == len(names) else _words(candidates)
         return self._places
 
     def _parts(
@@ -179,10 +181,14 @@ class CacheAware(Observing):
         by_gain = {gain: (tokens - gain) - calm * (tokens - gain - low) for gain, low in least.items()}
         pays = [*map(by_gain.__getitem__, gains)]
         if idle:
-            for at, (name, _) in enumerate(self._places):
-                if part := idle.get(name):
+            for at, part in enumerate(map(idle.get, self._names)):
+                if part:
                     whole = tokens - gains[at]
                     pays[at] = whole - part * (whole - least[gains[at]])
+        if owed := self._standing.owed:
+            new = tokens - max(gains)
+            for at, name in enumerate(self._names):
+                pays[at] = max(new, pays[at] - owed.get(name, 0.0))
         return pays
 
     def remember(self, secret: int) -> None:
@@ -200,6 +206,7 @@ class CacheAware(Observing):
         self._caches.worker_left(worker)
 
     def cache_lost(self, worker: str) -> None:
+        self._standing.forget(worker)  # so it begins as one that has just come
         self._caches.cache_lost(worker)
 
     def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
@@ -229,7 +236,7 @@ def _nothing(count: int) -> Expected:
     return Expected([0] * count, ["none"] * count, [None] * count)
 
 
-def _names(candidates: Sequence[Candidate]) -> list[str]:
+def _words(candidates: Sequence[Candidate]) -> list[str]:
     """The places in words, for whose turn it is."""
     return [
         each.name if each.rank_count == 1 else f"{each.name}@{rank}"

@@ -93,10 +93,12 @@ class ExpectedCache:
                 guessed[place] = max(gain, guessed.get(place, 0))
         otherwise: Basis = "approximate" if keys else "none"
         bases: list[Basis] = ["exact" if each else otherwise for each in exact]
-        for at, place in enumerate(places) if guessed else ():
-            if guessed.get(place, 0) > gains.get(place, 0):
-                gains[place], bases[at] = guessed[place], otherwise
-        return Expected([*map(gains.get, places, repeat(0))], bases, stale, keys)
+        found = [*map(gains.get, places, repeat(0))] if gains else [0] * len(places)
+        if guessed:
+            for at, (gain, guess) in enumerate(zip(found, map(guessed.get, places, repeat(0)), strict=True)):
+                if guess > gain:
+                    found[at], bases[at] = guess, otherwise
+        return Expected(found, bases, stale, keys)
 
     def _all_keys(self, context: RoutingContext) -> tuple[NDArray[np.uint64] | None, Sequence[int]]:
         """The sums of the prompt's ids for each block of the approximate index (None of a text), and its keys there, which are
@@ -141,6 +143,8 @@ class ExpectedCache:
 
     def _worth(self, hit: KvHit) -> int:
         """The tokens that need not be read, less what it costs to fetch those that lie elsewhere."""
+        if not (hit.host or hit.disk or hit.external):
+            return hit.tokens
         host, disk, external = self._costs
         return max(0, int(hit.tokens - host * hit.host - disk * hit.disk - external * hit.external))
 
@@ -196,7 +200,7 @@ class ExpectedCache:
     def apply(self, place: CachePlace, events: Sequence[KvEvent], now: float) -> None:
         """The engine's cache has changed."""
         self._events.apply_all(place, events, now)
-        if any(isinstance(event, KvCacheCleared) for event in events):
+        if KvCacheCleared in map(type, events):
             self._recent.remove(place)
 
     def know(self, place: CachePlace, known: KvKnown, *, salted: bool) -> None:

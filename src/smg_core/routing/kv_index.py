@@ -121,14 +121,18 @@ class KvIndex:
     def known_of(self, places: Sequence[CachePlace], now: float) -> tuple[list[bool], list[float | None]]:
         """Of each of `places` whether all that it holds is known, and for how many seconds it has told nothing until `now`; None
         for a place that tells nothing."""
-        rows = [*map(self._held.get, places)]  # each decision asks for hundreds
-        there = [row for row in rows if row is not None]
-        if len(there) == len(rows) and now >= max([row.heard_at for row in there], default=0.0):
-            return [row.exact for row in there], [now - row.heard_at for row in there]
-        return (
-            [row is not None and row.exact for row in rows],
-            [None if row is None else (now - row.heard_at if now > row.heard_at else 0.0) for row in rows],
-        )
+        try:
+            rows = [*map(self._held.__getitem__, places)]  # each decision asks for hundreds, and mostly all tell
+        except KeyError:
+            found = [*map(self._held.get, places)]
+            return (
+                [row is not None and row.exact for row in found],
+                [None if row is None else max(0.0, now - row.heard_at) for row in found],
+            )
+        ages: list[float | None] = [now - row.heard_at for row in rows]
+        if now < max([row.heard_at for row in rows], default=now):
+            ages = [max(0.0, now - row.heard_at) for row in rows]
+        return [row.exact for row in rows], ages
 
     @property
     def units(self) -> Sequence[tuple[int, bool]]:
@@ -155,12 +159,21 @@ class KvIndex:
             depth += 1
         if alive:
             ends.append((depth, alive))
-        far = [self._far_of(keys, ends, tier) if self._far[tier] else {} for tier in (2, 4, 8)]
+        return self._hits(ends, unit, [self._far_of(keys, ends, tier) if self._far[tier] else {} for tier in (2, 4, 8)])
+
+    def _hits(
+        self, ends: Sequence[tuple[int, int]], unit: int, far: Sequence[Mapping[int, int]]
+    ) -> dict[CachePlace, KvHit]:
+        """What the places of the bits at each end hold; `far` are the blocks of a bit that lie in each farther tier."""
         found: dict[CachePlace, KvHit] = {}
+        elsewhere = any(far)
         for count, bits in ends:
-            if count:
-                for bit in _each(bits):
-                    found[self._place_of[bit]] = KvHit(count * unit, *(of.get(bit, 0) * unit for of in far))
+            if not count:
+                continue
+            near = KvHit(count * unit)  # one for all that have as much
+            for bit in _each(bits):
+                hit = KvHit(count * unit, *[of.get(bit, 0) * unit for of in far]) if elsewhere else near
+                found[self._place_of[bit]] = hit
         return found
 
     def _far_of(self, keys: Sequence[int], ends: Sequence[tuple[int, int]], tier: int) -> dict[int, int]:
@@ -205,37 +218,33 @@ class KvIndex:
         """Take events of the place into account, in their order."""
         held = self._held.get(place)
         for event in events:  # engines may send one for every block that fills, some hundred thousand a second
-            if held is None or not self._stored_one(held, event):
+            if held is None or type(event) is not KvBlocksStored or not self._stored_one(held, event):
                 self.apply(place, event, now)
                 held = self._held[place]
         if held is not None:
             held.heard_at = now
 
-    def _stored_one(self, held: _Held, event: KvEvent) -> bool:
+    def _stored_one(self, held: _Held, event: KvBlocksStored) -> bool:
         """Enter the one block that an event stores. False where there is more to look at, and nothing was done."""
-        if type(event) is not KvBlocksStored or len(event.hashes) != 1 or self._leaving:
+        size, tokens = held.size, event.token_ids
+        if len(event.hashes) != 1 or event.block_size != size or len(tokens) != size or not held.count or self._leaving:
             return False
-        size, unit = held.size, held.unit
-        if (
-            event.block_size != size
-            or event.group != held.group
-            or len(event.token_ids) != size
-            or event.tier not in _NEAR
-        ):
-            return False
-        if event.media or event.other_keys or event.attention not in _FULL_ATTENTION or self._count >= self._most:
+        if event.media or event.other_keys or event.attention not in _FULL_ATTENTION or event.tier not in _NEAR:
             return False
         before = self._before(held, event)
         name = event.hashes[0]
         blocks = held.blocks[name % _PARTS]
-        if before is None or name in blocks or not held.count or before[1] + size > self._keys.most:
+        if before is None or name in blocks or event.group != held.group or self._count >= self._most:
             return False
         start, at = before
-        key, end = self._keys.next(event.token_ids, size, start, at), at + size
+        end = at + size
+        if end > self._keys.most:
+            return False
+        key = self._keys.next(tokens, size, start, at)
         blocks[name] = key << _KEY_SHIFT | end << _END_SHIFT | 1
         held.count += 1
         self._count += 1
-        if end % unit == 0:
+        if end % held.unit == 0:
             self._set(self._of_key[key & _SHARD], key, held.bit)
         return True
 

@@ -123,13 +123,13 @@ class PrefixIndex(Generic[Owner]):
             self.next_epoch()
             keys = keys[: self._half // self._entry_most]
         young = self._young
-        if keys and young.get(keys[-1], 0) & slots.now:
+        if not keys or young.get(keys[-1], 0) & slots.now:
             return  # the owner has the last of them, so it has all
-        if not young.keys().isdisjoint(keys[:1]):
+        if keys[0] in young:
             keys = keys[self._add_to_known(keys, slots) :]
-        if self._old or not young.keys().isdisjoint(keys):
+        if self._old:
             self._add_one_by_one(keys, slots)
-        else:  # nearly always: a prefix is known up to a place, and nothing of it behind that
+        else:  # a prefix is known up to a place, and nothing of it behind that
             young.update(zip(keys, repeat(slots.now)))
             self._bytes += _ENTRY * len(keys)
             slots.blocks += len(keys)

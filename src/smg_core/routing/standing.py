@@ -9,7 +9,9 @@ request. Above: cache_aware. Below: base.
 - The crowd: requests beyond the mean of all workers. A few more are chance; the square of the excess over the mean, in which
   chance is about 1, weighs little then and much when requests flock to one worker.
 - The lead: how far the worker's requests, as a mean over `balance_s` seconds, are above those of all. So small a preference that
-  it loses to a cached prefix moves requests without one, which is enough to keep workers even.
+  it loses to a cached prefix moves requests without one, which is enough to keep workers even. A worker that comes, or is back
+  with an empty cache, begins with the mean of all, or it would be flooded. So much as the others would be ahead of it otherwise,
+  it may read of what they have for nothing, or it would stay cold until the mean is its own.
 
 Reading a prompt in a busy fleet makes others wait, too: `read_weight` says how much more a token to read counts than one that
 waits. It follows from how often prompts were waiting lately.
@@ -41,6 +43,9 @@ _LOOKS = 100
 _FEWEST_REQUESTS = 0.25
 """Requests in flight, as a mean: with fewer, a share or a crowd of them is chance, and is reckoned as of so many."""
 
+_LEFT = 0.01
+"""The share of the mean of all below which what a worker began with is forgotten."""
+
 _HALF_CALM = 0.04
 """The mean share of workers where a prompt's worth of tokens waits at which a copy for later requests counts half: who reads one
 makes those wait that are there now. 0.03 and 0.05 were tried in simulated fleets beside it; with less one large tenant is
@@ -60,9 +65,12 @@ class Standing:
         self._prompt = 0.0  # the mean length of prompts
         self._busy = 0.0  # the mean share of workers where a prompt's worth of tokens waits
         self._means: dict[str, float] = {}  # of a worker's requests by its weight
+        self._lent: dict[str, float] = {}  # what is left in its mean of that which a worker that came began with
+        self._owed: dict[str, float] = {}
         self._fair = 0.0  # the mean of `_means`; a worker that comes begins with it
         self._leads: dict[str, float] = {}
-        self._idle: dict[str, float] = {}  # of those below it, the share that they lack
+        self._calm = 1.0  # the part of what a copy is worth that counts
+        self._idle: dict[str, float] = {}  # of workers below the mean the share that they lack, where that is more
         self._level = 0.0  # requests of the workers by their weights, as a mean of the candidates of the last `of`
         self._pending_then = 0.0  # what `_pending` was then
         self._looked: float | None = None
@@ -94,16 +102,12 @@ class Standing:
         ]
         self._look(candidates, loads, now)
         self._level = fair = sum(loads) / len(loads)
-        stands = [
-            each.prefill_tokens / each.weight if not (each.others or each.kv_usage) else self._waiting(each)
-            for each in candidates
-        ]
-        if leads := self._leads:
-            stands = [stand + leads.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
-        crowd = self._crowd / max(_FEWEST_REQUESTS, fair)
+        lead_of, crowd = self._leads.get, self._crowd / max(_FEWEST_REQUESTS, fair)
         return [
-            stand + crowd * (load - fair) ** 2 if load > fair else stand
-            for stand, load in zip(stands, loads, strict=True)
+            (each.prefill_tokens / each.weight if not (each.others or each.kv_usage) else self._waiting(each))
+            + lead_of(each.name, 0.0)
+            + (crowd * (load - fair) ** 2 if load > fair else 0.0)
+            for each, load in zip(candidates, loads, strict=True)
         ]
 
     def _waiting(self, worker: Candidate) -> float:
@@ -123,8 +127,13 @@ class Standing:
     def spare(self) -> tuple[float, Mapping[str, float]]:
         """How much of what a copy is worth counts, from 0 to 1: nearly all where no prompts wait in the fleet, little in a busy
         one. By name the workers for which more of it counts, also in a busy fleet, having had little to do."""
-        calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
-        return calm, {name: part for name, part in self._idle.items() if part > calm} if calm < 1.0 else {}
+        return self._calm, self._idle
+
+    @property
+    def owed(self) -> Mapping[str, float]:
+        """By name the workers that came a while ago, and the tokens by which others would be ahead of them had they begun with
+        nothing. They read so much of what others have for nothing, so that none of them is cold for long."""
+        return self._owed
 
     def _full(self, usage: float) -> float:
         """What the fullness of a worker's cache weighs, of which `usage` is in use."""
@@ -147,24 +156,47 @@ class Standing:
         self._all += part * (ours + sum(each.others for each in candidates) - self._all)
         self._tokens += part * (sum(each.prefill_tokens for each in candidates) - self._tokens)
         self._pending = self._tokens / self._ours if self._ours > _FEWEST_REQUESTS else 0.0
-        means = self._means
-        if len(means) > self._most:
-            means.clear()
-        fair = self._fair if means else sum(loads) / len(loads)
-        for each, load in zip(candidates, loads, strict=True):
-            before = means.get(each.name, fair)
-            means[each.name] = before + part * (load - before)
-        there = [means[each.name] for each in candidates]
+        there = self._note_loads(candidates, loads, part)
         self._fair = fair = sum(there) / len(there)
         scale = self._balance * prompt / max(1.0, fair)
         self._leads = {
             each.name: scale * (mean - fair) for each, mean in zip(candidates, there, strict=True) if mean > fair
         }
-        self._idle = {name: 1.0 - mean / fair for name, mean in means.items() if mean < fair} if fair else {}
+        self._calm = calm = 1.0 / (1.0 + (self._busy / _HALF_CALM) ** 2)
+        lent, most = self._lent, fair * (1.0 - calm)
+        had = {name: mean - lent[name] if name in lent else mean for name, mean in self._means.items()}
+        self._idle = {name: 1.0 - mean / fair for name, mean in had.items() if mean < most} if fair else {}
+        owed = scale * sum(lent.values()) / len(there)
+        self._owed = dict.fromkeys(lent, owed) if owed else {}
+
+    def _note_loads(self, candidates: Sequence[Candidate], loads: Sequence[float], part: float) -> list[float]:
+        """Let the loads count with this part in the means; those of the candidates. A worker that comes begins with the mean of
+        all, so that it has no lead over others nor they one over it, though it has had nothing to do."""
+        means, lent = self._means, self._lent
+        if len(means) > self._most:
+            means.clear()
+            lent.clear()
+        began = bool(means)
+        fair = self._fair if began else sum(loads) / len(loads)
+        for name, rest in [*lent.items()]:
+            if rest > _LEFT * fair:
+                lent[name] = rest * (1.0 - part)
+            else:
+                del lent[name]
+        for each, load in zip(candidates, loads, strict=True):
+            before = means.get(each.name)
+            if before is None:
+                before = fair
+                if began:
+                    lent[each.name] = fair * (1.0 - part)
+            means[each.name] = before + part * (load - before)
+        return [means[each.name] for each in candidates]
 
     def forget(self, worker: str) -> None:
-        """The worker has left."""
+        """The worker has left, or is back with an empty cache: it counts as one that comes."""
         self._means.pop(worker, None)
+        self._lent.pop(worker, None)
+        self._owed.pop(worker, None)
         self._leads.pop(worker, None)
         self._idle.pop(worker, None)
 

@@ -1,12 +1,18 @@
 """What is kept of a pool's records is always what the workers are."""
 
+import random
+import sys
 from collections.abc import Iterable
+from types import FrameType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.loads import Loads, RankLoad
+from smg_core.routing import Decisions, Policies, RoutingContext, policy
+from smg_core.tokens import TokenIds
 from smg_core.workers.records import LEAST, MOST
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerPlace, WorkerSpec, records_of
@@ -97,3 +103,41 @@ def test_no_more_than_so_many_pools_are_kept() -> None:
         registry.records(registry.ready_of(name, "regular"), name, "regular")
 
     assert registry.pools_kept <= MOST
+
+
+def calls_of_a_choice(count: int, name: str) -> float:
+    """How many Python functions are called for one request to choose a worker, as the Select step does it, and to leave it."""
+    registry = Registry()
+    joined(registry, count, "m")
+    policies, decisions = Policies(lambda: policy(name, rng=random.Random(3))), Decisions(1000, 1 << 24)
+    context = RoutingContext("r", "m", TokenIds(range(100)), now=1.0)
+    called = 0
+
+    def choose() -> None:
+        candidates = registry.admitted(registry.candidates("m"), 1.0)
+        seen = registry.records(candidates, "m", "regular")
+        choice = policies.choose("m", "regular", seen, context)
+        decisions.note(seen, context, choice.pick, choice.policy, 1, 0.0)
+        WorkerPlace(candidates[choice.at], 100).leave()
+
+    def counted(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal called
+        called += event == "call"
+
+    for _ in range(2 * count):
+        choose()  # every worker has had a request
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        for _ in range(20):
+            choose()
+    finally:
+        sys.setprofile(before)
+    return called / 20
+
+
+@pytest.mark.parametrize("name", ["round_robin", "least_requests", "power_of_two", "least_load", "cache_aware"])
+def test_a_choice_among_256_workers_takes_as_many_calls_as_one_among_sixteen(name: str) -> None:
+    few, many = calls_of_a_choice(16, name), calls_of_a_choice(256, name)
+
+    assert many <= few

@@ -44,7 +44,7 @@ __all__ = ["EngineClient", "KvReader", "Reader"]
 
 T = TypeVar("T")
 _DEFAULTS = EnginesConfig()
-_PER_BATCH, _PER_EVENT = 10, 2
+_PER_BATCH, _PER_EVENT = 3, 1
 """What reading one costs beside its blocks, in blocks."""
 
 
