@@ -13,6 +13,7 @@ from smg_multimodal.families.hy4_clips import HY4_VIDEO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
 from smg_multimodal.families.minicpm_clips import MINICPM_VIDEO
 from smg_multimodal.families.modalities import AUDIO_FLAMINGO_AUDIO, GLM_ASR_AUDIO, MUSIC_FLAMINGO_AUDIO
+from smg_multimodal.families.moss_sounds import MOSS_AUDIO
 from smg_multimodal.families.nemotron import NEMOTRON_AUDIO, NEMOTRON_VIDEO, nemotron_image_rule
 from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
@@ -42,6 +43,10 @@ MakeRule = Callable[[ModelFiles, PromptTokenizer], PromptRule]
 
 def _gemma3n_tokens(files: ModelFiles) -> int:
     return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
+
+
+def _blip2_tokens(files: ModelFiles) -> int:
+    return int(files.processor.get("num_query_tokens") or files.model.get("num_query_tokens") or 32)
 
 
 def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
@@ -318,6 +323,23 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         None,
         {},
         others={Modality.AUDIO: MUSIC_FLAMINGO_AUDIO},
+    ),
+    MediaFamily(
+        "moss-transcribe-diarize",
+        frozenset({"moss_transcribe_diarize"}),
+        None,
+        None,
+        {},
+        limit=1,
+        others={Modality.AUDIO: MOSS_AUDIO},
+    ),
+    MediaFamily(
+        "blip-2",
+        frozenset({"blip-2"}),
+        Pictures(("BlipImageProcessor",), _blip2_tokens),
+        token_rule("<image>", "image_token_index", "image_token_id"),
+        {"pixel_values": Batched()},
+        limit=1,
     ),
 )
 """Looked up by `model_type`, as all rows are."""

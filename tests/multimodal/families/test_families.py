@@ -22,6 +22,7 @@ from smg_multimodal.tiles.llava import SquareProcessor
 NO_CHAT = {
     "aimv2": "an encoder",
     "altclip": "embeddings",
+    "blip": "captions and embeddings",
     "clip": "embeddings",
     "colpali": "retrieval",
     "colqwen2": "retrieval",
@@ -30,6 +31,7 @@ NO_CHAT = {
     "git": "captions",
     "got_ocr2": "writes the whole prompt itself; neither vLLM nor SGLang has it",
     "groupvit": "embeddings",
+    "instructblip": "its own encoder reads the prompt too; neither vLLM nor SGLang has it",
     "kosmos-2": "boxes in its prompt; neither vLLM nor SGLang has it",
     "metaclip_2": "embeddings",
     "shieldgemma2": "judges pictures",
