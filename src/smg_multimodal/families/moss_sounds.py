@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from smg_multimodal.configs.files import ModelFiles
-from smg_multimodal.configs.key_kinds import refused
+from smg_multimodal.configs.key_kinds import check_kinds, refused
 from smg_multimodal.configs.keys import ProcessorClass, positive_number
 from smg_multimodal.families.modalities import Modal
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer, ReplacementWriter, token
@@ -90,13 +90,12 @@ class MossProcessor:
 
 def _moss_recordings(files: ModelFiles) -> MossProcessor:
     """From preprocessor_config.json, and from processor_config.json what the prompt has."""
-    said = {"audio_tokens_per_second": 12.5, "time_marker_every_seconds": 2, "audio_merge_size": 4}
+    said: dict[str, Any] = {"audio_tokens_per_second": 12.5, "time_marker_every_seconds": 2, "audio_merge_size": 4}
     said |= {key: files.processor[key] for key in said if files.processor.get(key) is not None}
+    check_kinds(said)
     every, second = said["time_marker_every_seconds"], float(said["audio_tokens_per_second"])
-    if not isinstance(every, int) or every < 0:
+    if not isinstance(every, int) or isinstance(every, bool) or not 0 <= every <= _LONGEST:
         raise refused("time_marker_every_seconds", every, "a number of whole seconds is needed")
-    if second <= 0:
-        raise refused("audio_tokens_per_second", second, "more than nothing is needed")
     mel = replace(whisper(files.recordings, {"feature_size": 80}, _MOSS), longest=_LONGEST)
     return MossProcessor(mel, positive_number(said, "audio_merge_size"), every, int(second * every), second)
 

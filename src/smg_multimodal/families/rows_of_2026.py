@@ -6,6 +6,7 @@ Above: `registry`, whose table these are part of. Below: the family modules.
 from collections.abc import Callable
 
 from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.configs.keys import positive_number
 from smg_multimodal.families.binned_sounds import INKLING_AUDIO
 from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
@@ -38,6 +39,9 @@ from smg_multimodal.tiles import cohere, step37
 
 __all__ = ["ROWS_OF_2026"]
 
+_MOST_QUERIES = 4096
+"""Tokens of a picture of BLIP-2, which its files say; published ones say 32."""
+
 MakeRule = Callable[[ModelFiles, PromptTokenizer], PromptRule]
 
 
@@ -46,7 +50,10 @@ def _gemma3n_tokens(files: ModelFiles) -> int:
 
 
 def _blip2_tokens(files: ModelFiles) -> int:
-    return int(files.processor.get("num_query_tokens") or files.model.get("num_query_tokens") or 32)
+    said = {"num_query_tokens": 32}
+    for file in (files.model, files.processor):
+        said |= {key: file[key] for key in said if file.get(key) is not None}
+    return positive_number(said, "num_query_tokens", _MOST_QUERIES)
 
 
 def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:

@@ -118,3 +118,10 @@ def test_extreme_shapes_are_refused_by_their_size_or_cost_little(name: str, size
         return
     assert tokens > 0
     assert bound < 1 << 30 or name.startswith(("minicpm", "inkling"))
+
+
+@pytest.mark.parametrize("told", ["32", -3, 10**9, [1], 1.5])
+def test_tokens_of_a_picture_of_blip_2_that_cannot_be_are_refused_by_name(told: object) -> None:
+    files = ModelFiles({"model_type": "blip-2", "num_query_tokens": told})
+    with pytest.raises(UnsupportedModel, match="num_query_tokens"):
+        family_of(files).image(files)  # type: ignore[misc]

@@ -150,7 +150,8 @@ def test_moss_says_every_other_second_where_it_is(seconds: float, said: dict[str
 
 @pytest.mark.parametrize(
     "said",
-    [{"time_marker_every_seconds": 1.5}, {"time_marker_every_seconds": -2}, {"audio_tokens_per_second": 0},
+    [{"time_marker_every_seconds": 1.5}, {"time_marker_every_seconds": -2}, {"time_marker_every_seconds": True},
+     {"audio_tokens_per_second": 0}, {"audio_tokens_per_second": "12"}, {"audio_tokens_per_second": math.nan},
      {"audio_merge_size": 0}],
 )  # fmt: skip
 def test_what_moss_cannot_count_by_is_refused_by_name(said: dict[str, Any]) -> None:
