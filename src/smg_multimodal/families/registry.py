@@ -509,8 +509,8 @@ _OF_OTHER_CODE: Mapping[str, frozenset[str]] = {
 
 
 _ELSEWHERE: Mapping[str, str] = {
-    "whisper": "their recordings are no part of a prompt; a server over HTTP takes them, for transcriptions",
-    "voxtral_realtime": "they hear while they write; a server over HTTP takes what they hear, in realtime sessions",
+    "whisper": "whose recordings are no part of a prompt: a server over HTTP takes them, for transcriptions",
+    "voxtral_realtime": "which hear while they write: a server over HTTP takes what they hear, in realtime sessions",
 }
 """By the type: why no row can take models of it, and what does."""
 
@@ -541,7 +541,7 @@ def family_of(files: ModelFiles, families: tuple[MediaFamily, ...] = FAMILIES) -
     for family in families:
         if kind in family.model_types:
             return family
-    why = f" ({_ELSEWHERE[kind]})" if kind in _ELSEWHERE else ""
+    why = f", {_ELSEWHERE[kind]}" if kind in _ELSEWHERE else ""
     raise UnknownFamily(
         f"no family here takes models of type {_named(files, kind)}{why}", [family.name for family in families]
     )

@@ -48,7 +48,7 @@ def test_every_type_that_sees_or_hears_has_one_row_or_is_refused_by_its_name() -
             here += 1
             continue
         with pytest.raises(
-            UnknownFamily, match=rf"models of type {re.escape(repr(kind))}( \(.*\))?; the families here are "
+            UnknownFamily, match=rf"models of type {re.escape(repr(kind))}(, .*)?; the families here are "
         ):
             family_of(files_of(kind))
     assert here == len(TAKEN) == sum(len(row.model_types) for row in FAMILIES)
