@@ -509,7 +509,10 @@ _OF_OTHER_CODE: Mapping[str, frozenset[str]] = {
 
 
 _ELSEWHERE: Mapping[str, str] = {
-    "whisper": "whose recordings are no part of a prompt: a server over HTTP takes them, for transcriptions",
+    **dict.fromkeys(
+        ("cohere_asr", "whisper"),
+        "whose recordings are no part of a prompt: a server over HTTP takes them, for transcriptions",
+    ),
     "voxtral_realtime": "which hear while they write: a server over HTTP takes what they hear, in realtime sessions",
 }
 """By the type: why no row can take models of it, and what does."""

@@ -62,7 +62,12 @@ def test_the_refusal_names_the_architectures_and_every_family_that_is_here() -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "instead"), [("whisper", "over HTTP.*transcriptions"), ("voxtral_realtime", "over HTTP.*realtime")]
+    ("kind", "instead"),
+    [
+        ("whisper", "over HTTP.*transcriptions"),
+        ("cohere_asr", "over HTTP.*transcriptions"),
+        ("voxtral_realtime", "over HTTP.*realtime"),
+    ],
 )
 def test_the_refusal_of_a_model_that_has_no_prompt_for_sound_says_what_takes_it(kind: str, instead: str) -> None:
     with pytest.raises(UnknownFamily, match=instead):
