@@ -132,6 +132,7 @@ def test_tokens_of_a_picture_of_blip_2_that_cannot_be_are_refused_by_name(told: 
 FILMED = [(row, kind) for row in ROWS if Modality.VIDEO in row.others for kind in sorted(row.model_types)]
 
 
+@pytest.mark.sampled(keep=9)
 @pytest.mark.parametrize(("row", "kind"), FILMED, ids=[kind for _, kind in FILMED])
 def test_frames_of_a_clip_at_the_edges_of_sampling_are_its_own_in_their_order(row: MediaFamily, kind: str) -> None:
     """One frame to ten minutes of 60 a second, at half a frame a second to 1000; what is too short is refused in words."""
