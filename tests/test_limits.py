@@ -1280,6 +1280,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     MODEL: """
         smg_multimodal.families.nemotron: _USUAL_FRAMES
+        smg_multimodal.families.moss_sounds: _LONGEST
         smg_multimodal.patches.nemotron: _PICTURE_OVERHEAD
         smg_multimodal.recordings.parakeet: _NARROWEST _PREEMPHASIS _QUIETEST
         smg_multimodal.tiles.nemotron_nano: _USUAL_TILES
@@ -1310,6 +1311,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.decoding.pdf_pictures: PICTURE_INFLATED _SMALLEST _PIXELS _PIXELS_TOGETHER _SIDE _BYTES _QUALITY _DEEP
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.families.binned_sounds: _MOST_BINS
+        smg_multimodal.families.rows_of_2026: _MOST_QUERIES
         smg_multimodal.decoding.formats: _MOST_PIECES
         smg_multimodal.configs.key_kinds: MOST_TILES
         smg_multimodal.configs.keys: _MOST_AREA

@@ -1,13 +1,20 @@
 """Configurations as they are published, file by file, several for each family: what differs from the defaults of the classes.
 
 Written down without the files at hand: what is remembered of preprocessor_config.json, of the part of config.json that
-matters, and of processor_config.json where there is one. `confirmed` rows have sizes, limits and means that copies of the file
-in other public repositories have too; the others were not compared with anything. `counts` has (width, height) of pictures and
-how many tokens they have by the model's own arithmetic: patches over merged patches, tiles times tokens of a tile, and so on.
+matters, and of processor_config.json where there is one. `compared` says what of a row copies of the file in other public
+repositories have too; the others were not compared with anything. `counts` has (width, height) of pictures and how many tokens
+they have by the model's own arithmetic: patches over merged patches, tiles times tokens of a tile, and so on.
+
+Whoever has the files of a model compares them with its row, key by key:
+
+    python tests/multimodal/published.py FOLDER [NAME]
 """
 
-from collections.abc import Mapping
+import argparse
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
@@ -27,7 +34,7 @@ class Published:
     reference: str | None = None
     call: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    confirmed: bool = False
+    compared: str = ""
 
 
 _QWEN2 = {"temporal_patch_size": 2, "patch_size": 14, "merge_size": 2, **CLIP}
@@ -55,7 +62,7 @@ PUBLISHED = (
         },
         {"model_type": "qwen2_vl"},
         reference="qwen2_vl",
-        confirmed=True,
+        compared="sizes, limits and means",
         counts={(280, 140): 50},
     ),
     Published(
@@ -87,7 +94,7 @@ PUBLISHED = (
         },
         {"model_type": "qwen3_vl"},
         reference="qwen2_vl",
-        confirmed=True,
+        compared="sizes, limits and means",
         counts={(320, 320): 100},
     ),
     Published(
@@ -104,7 +111,7 @@ PUBLISHED = (
         },
         {"model_type": "glm4v"},
         reference="glm4v",
-        confirmed=True,
+        compared="sizes, limits and means",
         counts={(280, 140): 50},
     ),
     Published(
@@ -113,6 +120,7 @@ PUBLISHED = (
         {"model_type": "llava", "vision_config": _LLAVA_TOWER, "vision_feature_select_strategy": "default"},
         {"num_additional_image_tokens": 1, "patch_size": 14, "vision_feature_select_strategy": "default"},
         reference="clip",
+        compared="every key of preprocessor_config.json, as a converter writes it for such models",
         counts={(400, 300): 576},
     ),
     Published(
@@ -139,6 +147,7 @@ PUBLISHED = (
         },
         {"num_additional_image_tokens": 0, "patch_size": 14, "vision_feature_select_strategy": "full"},
         reference="siglip",
+        compared="every key of preprocessor_config.json",
         counts={(400, 300): 729},
     ),
     Published(
@@ -170,6 +179,7 @@ PUBLISHED = (
         {"model_type": "llava_next", "vision_config": _LLAVA_TOWER, "vision_feature_select_strategy": "default"},
         {"num_additional_image_tokens": 1, "patch_size": 14, "vision_feature_select_strategy": "default"},
         reference="llava_next",
+        compared="every key of preprocessor_config.json and processor_config.json",
         counts={(336, 672): 24 * 24 + 48 * 24 + 48},
     ),
     Published(
@@ -219,6 +229,7 @@ PUBLISHED = (
         },
         {"num_image_tokens": 729, "vision_feature_select_strategy": "full"},
         reference="llava_onevision",
+        compared="every key but image_grid_pinpoints, as a converter writes it for such models",
         counts={(384, 384): 27 * 27 + 27 * 27 + 27},
     ),
     Published(
@@ -265,7 +276,7 @@ PUBLISHED = (
         {"patch_size": 14, "spatial_merge_size": 2},
         reference="pixtral",
         call={"patch_size": 28},
-        confirmed=True,
+        compared="sizes, limits and means",
         counts={(280, 140): 50},
     ),
     Published(
@@ -287,7 +298,7 @@ PUBLISHED = (
         {"model_type": "gemma3", "mm_tokens_per_image": 256},
         {"image_seq_length": 256},
         reference="gemma3",
-        confirmed=True,
+        compared="sizes, limits and means",
         counts={(400, 300): 256},
     ),
     Published(
@@ -317,6 +328,7 @@ PUBLISHED = (
         {"image_seq_length": 256},
         reference="got_ocr2",
         call={"crop_to_patches": True},
+        compared="crop_to_patches, min_patches and max_patches",
         counts={(448, 448): 256, (896, 448): 3 * 256},
     ),
     Published(
@@ -341,6 +353,7 @@ PUBLISHED = (
             "use_thumbnail": True,
             "vision_config": {"image_size": 448, "patch_size": 14},
         },
+        compared="every key of config.json, of the model of 1B",
         counts={(448, 448): 256, (896, 448): 3 * 256, (5376, 448): 13 * 256},
     ),
     Published(
@@ -370,6 +383,7 @@ PUBLISHED = (
             **HALF,
         },
         {"model_type": "llama4", "vision_config": {"image_size": 336, "patch_size": 14, "pixel_shuffle_ratio": 0.5}},
+        compared="max_patches, resize_to_max_canvas, size and config.json",
         counts={(336, 336): 144, (672, 336): 3 * 144},
     ),
     Published(
@@ -386,6 +400,7 @@ PUBLISHED = (
             },
         },
         {"model_type": "kimi_k25", "media_placeholder_token_id": 163605},
+        compared="in_patch_limit",
         counts={(280, 140): 50, (290, 141): 66},
     ),
     Published(
@@ -397,6 +412,7 @@ PUBLISHED = (
             "processor_class": "Phi4MMProcessor",
         },
         {"model_type": "phi4mm"},
+        compared="every key but auto_map",
         counts={(448, 448): 256 + 1 + 256 + 16 + 16},
     ),
     Published(
@@ -410,6 +426,47 @@ PUBLISHED = (
             **CLIP,
         },
         {"model_type": "phi3_v"},
+        compared="num_img_tokens",
         counts={(336, 336): (2 * 2 + 1) * 144 + 1 + 3 * 12},
     ),
 )
+
+
+def differences(published: Published, folder: Path) -> Iterator[str]:
+    """What the files in a model's folder say otherwise than its row, key by key. Keys that the row has not are left out."""
+    parts = (
+        ("preprocessor_config.json", published.preprocessor),
+        ("config.json", published.model),
+        ("processor_config.json", published.processor),
+    )
+    for name, written in parts:
+        if not (path := folder / name).exists():
+            if written:
+                yield f"{name} is not there"
+            continue
+        yield from _apart(name, written, json.loads(path.read_bytes()))
+
+
+def _apart(place: str, written: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in written.items():
+        other = found.get(key)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            yield from _apart(f"{place}: {key}", value, other)
+        elif value != other:
+            yield f"{place}: {key} is {other!r}, and {value!r} in the row"
+
+
+def main() -> None:
+    """Compare a folder with the row of its model, or with each of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("name", nargs="?", default="")
+    options = parser.parse_args()
+    for published in PUBLISHED:
+        if options.name in published.name:
+            found = list(differences(published, options.folder))
+            print("\n  ".join([f"{published.name}: {len(found)} differences", *found]))
+
+
+if __name__ == "__main__":
+    main()

@@ -101,6 +101,12 @@ RECORDED = (
     Recorded("audioflamingo3", *_WHISPER, _SHORT),
     Recorded("musicflamingo", *_WHISPER, _SHORT),
     Recorded(
+        "moss_transcribe_diarize",
+        "moss_transcribe_diarize.feature_extraction_moss_transcribe_diarize",
+        "MossTranscribeDiarizeFeatureExtractor",
+        {"chunk_length": 2},
+    ),
+    Recorded(
         "inkling_mm_model",
         "inkling.feature_extraction_inkling",
         "InklingFeatureExtractor",

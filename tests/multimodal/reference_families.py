@@ -512,6 +512,18 @@ FAMILIES = {
             kin=True,
         ),
         Family(
+            "blip-2",
+            {
+                "image_processor_type": "BlipImageProcessor",
+                "size": {"height": 224, "width": 224},
+                "resample": 3,
+                **CLIP,
+            },
+            {"model_type": "blip-2", "num_query_tokens": 32, "image_token_index": 1008},
+            "blip",
+            kin=True,
+        ),
+        Family(
             "gemma-3n",
             {
                 "image_processor_type": "SiglipImageProcessorFast",

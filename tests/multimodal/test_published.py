@@ -1,11 +1,13 @@
 """Models load as they are published, make what transformers makes, and count the tokens that the model counts."""
 
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from published import PUBLISHED, Published
+from published import PUBLISHED, Published, differences
 from variations import small_pictures
 
 from smg_multimodal.configs.files import ModelFiles
@@ -51,6 +53,26 @@ def test_a_published_model_makes_the_tensors_of_transformers(published: Publishe
         tensors = ours.collate([ours.item(picture)])
         for name, value in tensors.items():
             assert np.array_equal(value, np.asarray(expected[name])), name
+
+
+def test_files_of_a_model_are_compared_with_its_row_key_by_key(tmp_path: Path) -> None:
+    (row,) = (each for each in PUBLISHED if each.name.startswith("meta-llama"))
+    assert list(differences(row, tmp_path)) == ["preprocessor_config.json is not there", "config.json is not there"]
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({**row.preprocessor, "unknown": 1}))
+    (tmp_path / "config.json").write_text(json.dumps(row.model))
+    assert list(differences(row, tmp_path)) == []
+    changed = {**row.preprocessor, "max_patches": 12, "size": {"height": 336, "width": 448}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(changed))
+    assert list(differences(row, tmp_path)) == [
+        "preprocessor_config.json: max_patches is 12, and 16 in the row",
+        "preprocessor_config.json: size: width is 448, and 336 in the row",
+    ]
+
+
+def test_the_page_has_what_each_published_configuration_was_compared_with() -> None:
+    page = (Path(__file__).parents[2] / "docs/multimodal/families.md").read_text()
+    for each in PUBLISHED:
+        assert f"| {each.name} | {each.compared or 'nothing'} |\n" in page
 
 
 def test_a_class_that_a_family_is_not_made_by_is_refused_by_name() -> None:

@@ -109,7 +109,7 @@ _KINDS: Mapping[str, tuple[Holds, str]] = {
         ),
         _WHOLE,
     ),
-    **dict.fromkeys(("pan_and_scan_min_ratio_to_activate", "rescale_factor"), _NUMBER),
+    **dict.fromkeys(("audio_tokens_per_second", "pan_and_scan_min_ratio_to_activate", "rescale_factor"), _NUMBER),
     "background_color": (_is_list_of(3, _is_number), "three numbers are needed"),
     "image_grid_pinpoints": (_is_list_of_sizes, "pairs of whole numbers above nothing are needed"),
     "image_mean": (_is_mean, "one number or three are needed"),

@@ -508,6 +508,16 @@ _OF_OTHER_CODE: Mapping[str, frozenset[str]] = {
 """By the type: architectures of models whose files say that type too, and whose pictures are made by code that is not here."""
 
 
+_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("cohere_asr", "whisper"),
+        "whose recordings are no part of a prompt: a server over HTTP takes them, for transcriptions",
+    ),
+    "voxtral_realtime": "which hear while they write: a server over HTTP takes what they hear, in realtime sessions",
+}
+"""By the type: why no row can take models of it, and what does."""
+
+
 def _architectures(files: ModelFiles) -> frozenset[str]:
     named = files.model.get("architectures")
     return (
@@ -534,6 +544,7 @@ def family_of(files: ModelFiles, families: tuple[MediaFamily, ...] = FAMILIES) -
     for family in families:
         if kind in family.model_types:
             return family
+    why = f", {_ELSEWHERE[kind]}" if kind in _ELSEWHERE else ""
     raise UnknownFamily(
-        f"no family here takes models of type {_named(files, kind)}", [family.name for family in families]
+        f"no family here takes models of type {_named(files, kind)}{why}", [family.name for family in families]
     )

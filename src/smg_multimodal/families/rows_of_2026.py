@@ -6,6 +6,7 @@ Above: `registry`, whose table these are part of. Below: the family modules.
 from collections.abc import Callable
 
 from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.configs.keys import positive_number
 from smg_multimodal.families.binned_sounds import INKLING_AUDIO
 from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
@@ -13,6 +14,7 @@ from smg_multimodal.families.hy4_clips import HY4_VIDEO
 from smg_multimodal.families.media_family import GRID, PATCHES, TILES, MediaFamily, token_rule
 from smg_multimodal.families.minicpm_clips import MINICPM_VIDEO
 from smg_multimodal.families.modalities import AUDIO_FLAMINGO_AUDIO, GLM_ASR_AUDIO, MUSIC_FLAMINGO_AUDIO
+from smg_multimodal.families.moss_sounds import MOSS_AUDIO
 from smg_multimodal.families.nemotron import NEMOTRON_AUDIO, NEMOTRON_VIDEO, nemotron_image_rule
 from smg_multimodal.families.newer_clips import COSMOS_VIDEO, GLM5_VIDEO, MINIMAX_VIDEO, MUSE_VIDEO
 from smg_multimodal.families.pipelines import Pictures
@@ -37,11 +39,21 @@ from smg_multimodal.tiles import cohere, step37
 
 __all__ = ["ROWS_OF_2026"]
 
+_MOST_QUERIES = 4096
+"""Tokens of a picture of BLIP-2, which its files say; published ones say 32."""
+
 MakeRule = Callable[[ModelFiles, PromptTokenizer], PromptRule]
 
 
 def _gemma3n_tokens(files: ModelFiles) -> int:
     return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
+
+
+def _blip2_tokens(files: ModelFiles) -> int:
+    said = {"num_query_tokens": 32}
+    for file in (files.model, files.processor):
+        said |= {key: file[key] for key in said if file.get(key) is not None}
+    return positive_number(said, "num_query_tokens", _MOST_QUERIES)
 
 
 def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
@@ -318,6 +330,23 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         None,
         {},
         others={Modality.AUDIO: MUSIC_FLAMINGO_AUDIO},
+    ),
+    MediaFamily(
+        "moss-transcribe-diarize",
+        frozenset({"moss_transcribe_diarize"}),
+        None,
+        None,
+        {},
+        limit=1,
+        others={Modality.AUDIO: MOSS_AUDIO},
+    ),
+    MediaFamily(
+        "blip-2",
+        frozenset({"blip-2"}),
+        Pictures(("BlipImageProcessor",), _blip2_tokens),
+        token_rule("<image>", "image_token_index", "image_token_id"),
+        {"pixel_values": Batched()},
+        limit=1,
     ),
 )
 """Looked up by `model_type`, as all rows are."""

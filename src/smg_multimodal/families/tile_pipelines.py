@@ -27,11 +27,16 @@ from smg_multimodal.tiles import (
 __all__ = ["TILE_PIPELINES"]
 
 
-def _siglip(files: ModelFiles, tokens: CountTokens | None) -> ImageProcessor:
-    if tokens is None:
-        raise UnsupportedModel("image_processor_type SiglipImageProcessor does not say how many tokens a picture is")
-    named = {**files.image, "image_processor_type": "SiglipImageProcessor"}
-    return replace(llava.llava_image(named, files.model, files.processor), tokens=tokens(files))
+def _counted(name: str) -> Pipeline:
+    """Of a class whose pictures are stretched to one size, and whose tokens the family counts."""
+
+    def make(files: ModelFiles, tokens: CountTokens | None) -> ImageProcessor:
+        if tokens is None:
+            raise UnsupportedModel(f"image_processor_type {name} does not say how many tokens a picture is")
+        named = {**files.image, "image_processor_type": name}
+        return replace(llava.llava_image(named, files.model, files.processor), tokens=tokens(files))
+
+    return make
 
 
 def _got_ocr2(files: ModelFiles, tokens: CountTokens | None) -> ImageProcessor:
@@ -46,6 +51,7 @@ _NEXT = whatever_the_model(lambda files: llava.llava_next_image(files.image, fil
 
 TILE_PIPELINES: Mapping[str, Pipeline] = {
     "AriaImageProcessor": whatever_the_model(lambda files: aria.aria_image(files.image, files.processor)),
+    "BlipImageProcessor": _counted("BlipImageProcessor"),
     "CLIPImageProcessor": _CROPPED,
     "Cohere2VisionImageProcessor": whatever_the_model(lambda files: cohere.cohere2_image(files.image)),
     "DeepseekVLHybridImageProcessor": whatever_the_model(
@@ -71,6 +77,6 @@ TILE_PIPELINES: Mapping[str, Pipeline] = {
     "Phi3VImageProcessor": whatever_the_model(lambda files: phi.phi3_image(files.image)),
     "Phi4MultimodalImageProcessor": whatever_the_model(lambda files: phi.phi4_image(files.image)),
     "QwenVLImageProcessor": whatever_the_model(lambda files: qwen.first_qwen_image(files.image, files.model)),
-    "SiglipImageProcessor": _siglip,
+    "SiglipImageProcessor": _counted("SiglipImageProcessor"),
     "SmolVLMImageProcessor": _IDEFICS3,
 }

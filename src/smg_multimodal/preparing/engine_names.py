@@ -55,6 +55,7 @@ VLLM: TensorNames = {
         "num_frames_per_video": "video_frame_counts",
     },
     ("gemma-4-unified", _AUDIO): {"input_features": "input_features_padded"},
+    ("moss-transcribe-diarize", _AUDIO): {"input_features_mask": None, "num_pieces": "audio_chunk_counts"},
     ("granite-speech", _AUDIO): {"input_features_mask": None},
     ("glm-asr", _AUDIO): {"input_features_mask": "feature_attention_mask", "num_pieces": "chunk_counts"},
     ("gemma-4-unified", _IMAGE): {"image_position_ids": "pixel_position_ids"},

@@ -39,6 +39,9 @@ _SIGLIP = ProcessorClass(
     {"do_resize": True, "image_mean": HALF, "image_std": HALF, "size": {"height": 224, "width": 224}},
     squares=False,
 )
+_BLIP = ProcessorClass(
+    frozenset({"BlipImageProcessor"}), {**_PICTURE, "size": {"height": 384, "width": 384}}, squares=False
+)
 _NEXT = ProcessorClass(frozenset({"LlavaNextImageProcessor"}), {**_PICTURE, **_CLIP_SIZES}, squares=False)
 _ONEVISION = ProcessorClass(
     frozenset({"LlavaOnevisionImageProcessor"}), {**_PICTURE, "size": {"height": 384, "width": 384}}, squares=False
@@ -218,7 +221,7 @@ def _tower(tile: Size, model: Mapping[str, Any], processor: Mapping[str, Any], s
 
 def llava_image(config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]) -> SquareProcessor:
     """The processor of LLaVA 1.5 and its kin, from preprocessor_config.json, config.json and processor_config.json."""
-    config = settled(config, _LLAVA, _CLIP, _SIGLIP)
+    config = settled(config, _LLAVA, _CLIP, _SIGLIP, _BLIP)
     padded = bool(config.get("do_pad"))
     square = padded and config["image_processor_type"] in _LLAVA.names
     scaled = _scaled(config)

@@ -55,7 +55,8 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"), _OMNI),
     **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v", "glm_ocr"), _QWEN),
     **dict.fromkeys(
-        ("qwen", "llava", "vipllava", "pixtral", "mistral3", "mistral_large4", "lighton_ocr", "paligemma"), _PIXELS
+        ("qwen", "llava", "vipllava", "pixtral", "mistral3", "mistral_large4", "lighton_ocr", "paligemma", "blip-2"),
+        _PIXELS,
     ),
     **dict.fromkeys(("llava_next", "granite4_vision", "phi3_v"), _SIZED),
     **{key: {**_SIZED, "video": _names("pixel_values")} for key in ("llava_next_video", "llava_onevision")},
@@ -85,6 +86,7 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         key: {"audio": _names("input_features", "feature_attention_mask", "chunk_counts")}
         for key in ("glmasr", "audioflamingo3")
     },
+    "moss_transcribe_diarize": {"audio": _names("input_features", "audio_feature_lengths", "audio_chunk_counts")},
     "musicflamingo": {"audio": _names("input_features", "input_features_mask", "num_pieces")},
     "lfm2_vl": {"image": _names("pixel_values", "spatial_shapes", "num_patches")},
     "step3p7": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},

@@ -12,16 +12,19 @@ import smg_multimodal
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.configs.keys import ProcessorClass
 from smg_multimodal.decoding.costs import TensorBound
+from smg_multimodal.families.media_family import MediaFamily
+from smg_multimodal.families.modalities import ClipProcessor
 from smg_multimodal.families.pipelines import PIPELINES, class_of
 from smg_multimodal.families.registry import FAMILIES as ROWS
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.records.errors import BadMedia, UnsupportedModel
-from smg_multimodal.records.types import Size
+from smg_multimodal.records.types import Modality, Size
 from smg_multimodal.tiles.llava import SquareProcessor
 
 NO_CHAT = {
     "aimv2": "an encoder",
     "altclip": "embeddings",
+    "blip": "captions and embeddings",
     "clip": "embeddings",
     "colpali": "retrieval",
     "colqwen2": "retrieval",
@@ -30,6 +33,7 @@ NO_CHAT = {
     "git": "captions",
     "got_ocr2": "writes the whole prompt itself; neither vLLM nor SGLang has it",
     "groupvit": "embeddings",
+    "instructblip": "its own encoder reads the prompt too; neither vLLM nor SGLang has it",
     "kosmos-2": "boxes in its prompt; neither vLLM nor SGLang has it",
     "metaclip_2": "embeddings",
     "shieldgemma2": "judges pictures",
@@ -117,3 +121,35 @@ def test_extreme_shapes_are_refused_by_their_size_or_cost_little(name: str, size
         return
     assert tokens > 0
     assert bound < 1 << 30 or name.startswith(("minicpm", "inkling"))
+
+
+@pytest.mark.parametrize("told", ["32", -3, 10**9, [1], 1.5])
+def test_tokens_of_a_picture_of_blip_2_that_cannot_be_are_refused_by_name(told: object) -> None:
+    files = ModelFiles({"model_type": "blip-2", "num_query_tokens": told})
+    with pytest.raises(UnsupportedModel, match="num_query_tokens"):
+        family_of(files).image(files)  # type: ignore[misc]
+
+
+FILMED = [(row, kind) for row in ROWS if Modality.VIDEO in row.others for kind in sorted(row.model_types)]
+
+
+@pytest.mark.sampled(keep=9)
+@pytest.mark.parametrize(("row", "kind"), FILMED, ids=[kind for _, kind in FILMED])
+def test_frames_of_a_clip_at_the_edges_of_sampling_are_its_own_in_their_order(row: MediaFamily, kind: str) -> None:
+    """One frame to ten minutes of 60 a second, at half a frame a second to 1000; what is too short is refused in words."""
+    sizes = {"size": {"shortest_edge": 336}, "crop_size": 336} if kind.startswith("llava_next") else {}
+    clips = row.others[Modality.VIDEO].process(ModelFiles({"model_type": kind}, sizes))
+    assert isinstance(clips, ClipProcessor)
+    taken = 0
+    for total in (1, 2, 3, 7, 30, 1000, 36_000):
+        for rate in (0.5, 1, 3, 23.976, 29.97, 60, 120, 1000):
+            try:
+                places = clips.sample(total, rate)
+            except BadMedia:
+                assert total == 1 or total / rate < 2, (total, rate)
+                continue
+            taken += 1
+            assert places, (total, rate)
+            assert places == sorted(places), (total, rate)
+            assert 0 <= places[0] <= places[-1] < total, (total, rate)
+    assert taken > 30

@@ -47,7 +47,9 @@ def test_every_type_that_sees_or_hears_has_one_row_or_is_refused_by_its_name() -
             assert [family_of(files_of(kind))] == rows, kind
             here += 1
             continue
-        with pytest.raises(UnknownFamily, match=rf"models of type {re.escape(repr(kind))}; the families here are "):
+        with pytest.raises(
+            UnknownFamily, match=rf"models of type {re.escape(repr(kind))}(, .*)?; the families here are "
+        ):
             family_of(files_of(kind))
     assert here == len(TAKEN) == sum(len(row.model_types) for row in FAMILIES)
 
@@ -57,6 +59,19 @@ def test_the_refusal_names_the_architectures_and_every_family_that_is_here() -> 
         family_of(files_of("ovis2_5", "Ovis2_5"))
     assert refused.value.reason == "no family here takes models of type 'ovis2_5' (Ovis2_5)"
     assert str(refused.value).endswith(", ".join(sorted(row.name for row in FAMILIES)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "instead"),
+    [
+        ("whisper", "over HTTP.*transcriptions"),
+        ("cohere_asr", "over HTTP.*transcriptions"),
+        ("voxtral_realtime", "over HTTP.*realtime"),
+    ],
+)
+def test_the_refusal_of_a_model_that_has_no_prompt_for_sound_says_what_takes_it(kind: str, instead: str) -> None:
+    with pytest.raises(UnknownFamily, match=instead):
+        family_of(files_of(kind))
 
 
 @pytest.mark.parametrize("kind", ["qwen2_vl ", "Qwen2_VL", "qwen2_vl_next", "qwen2", "", None, 7])

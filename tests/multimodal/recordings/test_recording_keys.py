@@ -89,6 +89,11 @@ def of_glm_asr(features: Any, samples: Any) -> Tensors:
     return {"input_features": out["input_features"], "input_features_mask": out["attention_mask"]}
 
 
+def of_moss(features: Any, samples: Any) -> Tensors:
+    out = whole(features, samples)
+    return {"input_features": out["input_features"], "input_features_mask": out["input_features_mask"]}
+
+
 REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "qwen2_audio": of_qwen2_audio,
     "qwen2_5_omni": of_qwen2_5_omni,
@@ -102,6 +107,7 @@ REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "glmasr": of_glm_asr,
     "audioflamingo3": of_glm_asr,
     "musicflamingo": of_glm_asr,
+    "moss_transcribe_diarize": of_moss,
 }
 
 

@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import math
+import re
 import wave
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,42 @@ def test_glm_asr_has_the_tokens_that_its_processor_counts(seconds: float) -> Non
     frames = int(item.tensors["input_features_mask"].sum())
     assert item.tokens == module.GlmAsrProcessor._get_audio_token_length(None, frames)
     assert item.tensors["input_features"].shape == (math.ceil(seconds / 30), 128, 3000)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said", "expected"),
+    [
+        (0.02, {}, "A"),
+        (3.99, {}, "{25}2{25}4"),
+        (4.1, {}, "{25}2{25}4{2}"),
+        (30.01, {}, "{25}2{25}4{25}6{25}8{25}10{25}12{25}14{25}16{25}18{25}20{25}22{25}24{25}26{25}28{25}30{1}"),
+        (4.1, {"time_marker_every_seconds": 0}, "{52}"),
+        (6.5, {"time_marker_every_seconds": 3}, "{37}3{37}6{8}"),
+        (2.0, {"audio_tokens_per_second": 30.0, "time_marker_every_seconds": 1}, "{25}"),
+    ],
+)
+def test_moss_says_every_other_second_where_it_is(seconds: float, said: dict[str, Any], expected: str) -> None:
+    """The texts are those of transformers' processor, which cannot be loaded without torch."""
+    files = ModelFiles({"model_type": "moss_transcribe_diarize"}, {}, said)
+    modal = family_of(files).others[Modality.AUDIO]
+    item = modal.process(files).item(recording(seconds))
+    text = re.sub(r"\{(\d+)\}", lambda run: "A" * int(run[1]), expected)
+    made = modal.prompt(files.model, WORDS).replace(item, 0)
+    assert list(made.ids) == list(WORDS.encode(text.replace("A", "<|audio_pad|>")))
+    assert sum(span.length for span in made.features) == item.tokens == text.count("A")
+    assert int(item.tensors["audio_feature_lengths"].sum()) == item.tokens
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"time_marker_every_seconds": 1.5}, {"time_marker_every_seconds": -2}, {"time_marker_every_seconds": True},
+     {"audio_tokens_per_second": 0}, {"audio_tokens_per_second": "12"}, {"audio_tokens_per_second": math.nan},
+     {"audio_merge_size": 0}],
+)  # fmt: skip
+def test_what_moss_cannot_count_by_is_refused_by_name(said: dict[str, Any]) -> None:
+    files = ModelFiles({"model_type": "moss_transcribe_diarize"}, {}, said)
+    with pytest.raises(UnsupportedModel, match=next(iter(said))):
+        family_of(files).others[Modality.AUDIO].process(files)
 
 
 @pytest.mark.parametrize(
