@@ -732,6 +732,7 @@ CONSTANTS: dict[str, str] = {
     "workers.worker_file.HIGHEST_PORT": FORMAT,
     "workers.candidate.MOST_RANK": FORMAT,
     "workers.worker_file.MOST_ADAPTER_ID": FORMAT,
+    "workers.worker_file.MOST_OF_A_LIMIT": "more a minute than any provider allows; as much as a rule of limits may say",
     "workers.registry.NAMED": SHOWN,
     "serving.socket_session._LEFT": FORMAT,
     "limits.counters.NEVER": SIGN,
