@@ -23,6 +23,7 @@ from smg_core.engines.vendors.bedrock.betas import known_betas
 from smg_core.engines.vendors.bedrock.converse import model_path
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -63,6 +64,7 @@ class InvokeMessagesFormat:
     maker = MessagesFormat.maker
     usual_path = ""
     vectors: VectorsFormat = VectorsFormat()
+    catalogue: ModelCatalogue | None = None
 
     def __init__(self) -> None:
         self._messages = _MessagesOnBedrock()
