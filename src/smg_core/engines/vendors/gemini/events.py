@@ -52,6 +52,7 @@ _REASONS: Mapping[str, FinishReason] = {
     **dict.fromkeys(
         (
             *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"),
+            *("ESCALATION", "PUP_LIMITED_DISABLED"),
             *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
         ),
         "content_filter",
