@@ -738,6 +738,8 @@ CONSTANTS: dict[str, str] = {
     "workers.worker_file.HIGHEST_PORT": FORMAT,
     "workers.candidate.MOST_RANK": FORMAT,
     "workers.worker_file.MOST_ADAPTER_ID": FORMAT,
+    "gateway.limits._OF_A_WORKER": FORMAT,
+    "workers.rates._SECOND_US": FORMAT,
     "workers.worker_file.MOST_OF_A_LIMIT": "more a minute than any provider allows; as much as a rule of limits may say",
     "workers.registry.NAMED": SHOWN,
     "serving.socket_session._LEFT": FORMAT,

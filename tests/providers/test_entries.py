@@ -62,6 +62,13 @@ def test_what_makes_no_sense_is_refused_at_the_start(fields: dict[str, object]) 
         specs(**fields)
 
 
+def test_who_does_not_know_what_limits_are_called_is_told() -> None:
+    with pytest.raises(
+        ConfigError, match=r"`rpm`.*they are in_flight, waiting_tokens, requests_per_minute, tokens_per_minute"
+    ):
+        specs(limits={"rpm": 60})
+
+
 async def test_a_full_account_leaves_its_requests_to_the_other_and_prices_are_listed() -> None:
     config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
     async with providing(script(FORM, "text")) as first, providing(script(FORM, "text")) as second:

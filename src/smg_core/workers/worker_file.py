@@ -135,9 +135,12 @@ def _entry(written: object) -> WorkerEntry:
         return msgspec.convert(written, WorkerEntry)
     except msgspec.ValidationError as error:
         reason = str(error)
-        name = reason.removeprefix(_UNKNOWN_FIELD)
-        meant = nearest(name.removesuffix("`"), WorkerEntry.__struct_fields__) if name != reason else ""
-        raise ValueError(reason + meant) from None
+        name, _, place = reason.removeprefix(_UNKNOWN_FIELD).partition("`")
+        if not reason.startswith(_UNKNOWN_FIELD):
+            raise ValueError(reason) from None
+        if place.endswith("`$.limits`"):  # whose fields have other names elsewhere
+            raise ValueError(f"{reason}; they are {', '.join(EntryLimits.__struct_fields__)}") from None
+        raise ValueError(reason + nearest(name, WorkerEntry.__struct_fields__)) from None
 
 
 def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:

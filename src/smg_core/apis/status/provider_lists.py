@@ -14,11 +14,11 @@ import attrs
 import msgspec
 
 from smg_core.clock import Clock
-from smg_core.engines.vendors.listing import ListedModel
+from smg_core.engines.vendors.listing import CatalogueEntry
 from smg_core.errors import SmgError
 from smg_core.workers.worker import Worker, WorkerSpec
 
-__all__ = ["ProviderLists", "joined"]
+__all__ = ["ProviderLists", "joined_entries"]
 
 _log = logging.getLogger("smg.models")
 _KEPT_S, _FAILED_S = 3600.0, 60.0
@@ -34,7 +34,7 @@ class Lists(Protocol):
 
     vendor_model: str
 
-    async def listed(self) -> Mapping[str, ListedModel]:
+    async def listed(self) -> Mapping[str, CatalogueEntry]:
         """All that it lists, by its names. Raises what kept it from answering."""
         ...
 
@@ -43,7 +43,7 @@ class Lists(Protocol):
 class _Kept:
     """What is known of one account's list. `first` is set once it was asked, whatever came of it."""
 
-    models: Mapping[str, ListedModel] = attrs.field(factory=dict)
+    models: Mapping[str, CatalogueEntry] = attrs.field(factory=dict)
     until: float = 0.0
     asked: bool = False
     first: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -88,9 +88,9 @@ class ProviderLists:
             for each in late:
                 each.cancel()
 
-    def of(self, workers: Iterable[Worker]) -> list[ListedModel]:
+    def of(self, workers: Iterable[Worker]) -> list[CatalogueEntry]:
         """What is known of the models of these workers from the lists."""
-        found: list[ListedModel] = []
+        found: list[CatalogueEntry] = []
         for worker in workers:
             engine = listing(worker)
             kept = None if engine is None else self._kept.get(_account(worker.spec))
@@ -126,7 +126,7 @@ def _account(spec: WorkerSpec) -> tuple[object, ...]:
     return spec.dialect, spec.url, spec.region, spec.headers, credential
 
 
-def joined(models: Iterable[ListedModel]) -> ListedModel:
+def joined_entries(models: Iterable[CatalogueEntry]) -> CatalogueEntry:
     """What can be said of a model that several providers list: what each of them takes, and the most that it costs."""
     found = list(models)
     contexts = [each.context for each in found if each.context]
@@ -134,7 +134,7 @@ def joined(models: Iterable[ListedModel]) -> ListedModel:
     takes = [each.takes for each in found if each.takes is not None]
     gives = [each.gives for each in found if each.gives is not None]
     prices = [dict(each.prices) for each in found if each.prices]
-    return ListedModel(
+    return CatalogueEntry(
         min(contexts, default=0),
         min(outputs, default=0),
         frozenset[str].intersection(*takes) if takes else None,

@@ -36,7 +36,7 @@ from smg_core.workers.worker import Worker
 
 if TYPE_CHECKING:
     from smg_core.apis.status.provider_lists import ProviderLists
-    from smg_core.engines.vendors.listing import ListedModel
+    from smg_core.engines.vendors.listing import CatalogueEntry
 
 __all__ = [
     "FRONT_PAGE_OPERATION",
@@ -274,12 +274,12 @@ def curl(services: Services, base: str, model: str) -> str:
 
 def _with_listed(card: ModelCard, lists: "ProviderLists", workers: Sequence[Worker]) -> ModelCard:
     """The card with what providers list of the model, where it is not known here."""
-    from smg_core.apis.status.provider_lists import joined
+    from smg_core.apis.status.provider_lists import joined_entries
 
     found = lists.of(workers)
     if not found:
         return card
-    listed = joined(found)
+    listed = joined_entries(found)
     return attrs.evolve(
         card,
         max_model_len=card.max_model_len or listed.context or None,
@@ -291,7 +291,7 @@ def _with_listed(card: ModelCard, lists: "ProviderLists", workers: Sequence[Work
     )
 
 
-def _both(media: Sequence[str] | None, listed: "ListedModel") -> Sequence[str] | None:
+def _both(media: Sequence[str] | None, listed: "CatalogueEntry") -> Sequence[str] | None:
     """The media that a model takes, and that its provider can be sent."""
     if media is None or listed.takes is None:
         return media if listed.takes is None else sorted(listed.takes)

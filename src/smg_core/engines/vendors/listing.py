@@ -14,7 +14,7 @@ import msgspec
 from smg_core.errors import EngineGarbled
 from smg_core.tokens import reported_count
 
-__all__ = ["ANTHROPIC_LIST", "GEMINI_LIST", "OPENAI_LIST", "ListedModel", "ModelCatalogue"]
+__all__ = ["ANTHROPIC_LIST", "GEMINI_LIST", "OPENAI_LIST", "CatalogueEntry", "ModelCatalogue"]
 
 MOST_LISTED = 10_000
 """Models of one list that are kept."""
@@ -34,7 +34,7 @@ _Json = Mapping[str, Any]
 
 
 @attrs.frozen
-class ListedModel:
+class CatalogueEntry:
     """One model of a list. `context` and `output` are tokens, 0 where the list says nothing of them; `takes` and `gives` are the
     media beside text that go in and come out, None where it does not say; `kinds` the work that it does, () where it does not
     say. `prices` are in USD for a million tokens, by their kind."""
@@ -53,30 +53,30 @@ class ModelCatalogue:
     `read` raises EngineGarbled for what is no list."""
 
     path: str
-    read: Callable[[bytes], Mapping[str, ListedModel]]
+    read: Callable[[bytes], Mapping[str, CatalogueEntry]]
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def _openai(body: bytes) -> Mapping[str, ListedModel]:
+def _openai(body: bytes) -> Mapping[str, CatalogueEntry]:
     """A list as OpenAI has it, with what others have added to its entries."""
     return {name: _openai_model(each) for name, each in _named(body, "data", "id")}
 
 
-def _anthropic(body: bytes) -> Mapping[str, ListedModel]:
-    found: dict[str, ListedModel] = {}
+def _anthropic(body: bytes) -> Mapping[str, CatalogueEntry]:
+    found: dict[str, CatalogueEntry] = {}
     for name, each in _named(body, "data", "id"):
         known = _object(each.get("capabilities"))
         says = {"image": known.get("image_input"), "file": known.get("pdf_input")}
-        takes = frozenset(kind for kind, said in says.items() if _object(said).get("supported") is True)
-        told = any(isinstance(said, Mapping) for said in says.values())
+        takes = frozenset(kind for kind, support in says.items() if _object(support).get("supported") is True)
+        any_known = any(isinstance(support, Mapping) for support in says.values())
         context, output = _count(each.get("max_input_tokens")), _count(each.get("max_tokens"))
-        found[name] = ListedModel(context, output, takes if told else None, kinds=("chat",))
+        found[name] = CatalogueEntry(context, output, takes if any_known else None, kinds=("chat",))
     return found
 
 
-def _gemini(body: bytes) -> Mapping[str, ListedModel]:
+def _gemini(body: bytes) -> Mapping[str, CatalogueEntry]:
     return {
-        name.removeprefix("models/"): ListedModel(
+        name.removeprefix("models/"): CatalogueEntry(
             _count(each.get("inputTokenLimit")),
             _count(each.get("outputTokenLimit")),
             kinds=_kinds(each.get("supportedGenerationMethods")),
@@ -105,14 +105,14 @@ def _named(body: bytes, field: str, name: str) -> Iterator[tuple[str, _Json]]:
             yield called, each
 
 
-def _openai_model(entry: _Json) -> ListedModel:
+def _openai_model(entry: _Json) -> CatalogueEntry:
     shape, top = _object(entry.get("architecture")), _object(entry.get("top_provider"))
     output = _count(top.get("max_completion_tokens")) or _count(entry.get("max_completion_tokens"))
     sources = {**shape, **{name: entry[name] for name in ("input_modalities", "output_modalities") if name in entry}}
     takes, gives = (_media(sources.get(f"{side}_modalities")) for side in ("input", "output"))
     if takes is None:
         takes = _seeing(entry)
-    return ListedModel(
+    return CatalogueEntry(
         _context(entry), output, takes, gives, _openai_kinds(entry, gives), _prices(entry.get("pricing"))
     )
 
@@ -134,9 +134,9 @@ def _seeing(entry: _Json) -> frozenset[str] | None:
 
 
 def _openai_kinds(entry: _Json, gives: frozenset[str] | None) -> tuple[str, ...]:
-    told = _kinds([entry.get("type")])
-    if told:
-        return told
+    kinds = _kinds([entry.get("type")])
+    if kinds:
+        return kinds
     talks = (_object(entry.get("capabilities")).get("completion_chat"), entry.get("supports_chat"))
     if True in talks:
         return ("chat",)
@@ -144,8 +144,8 @@ def _openai_kinds(entry: _Json, gives: frozenset[str] | None) -> tuple[str, ...]
 
 
 def _kinds(words: object) -> tuple[str, ...]:
-    said = words if isinstance(words, list) else []
-    found = {_KINDS.get(each.lower()) for each in said if isinstance(each, str)}
+    listed = words if isinstance(words, list) else []
+    found = {_KINDS.get(each.lower()) for each in listed if isinstance(each, str)}
     return tuple(sorted(each for each in found if each is not None))
 
 
@@ -158,18 +158,18 @@ def _media(words: object) -> frozenset[str] | None:
 
 def _prices(pricing: object) -> tuple[tuple[str, str], ...]:
     """Prices for a million tokens: of those of a token, by one set of names, or of a million, by the other."""
-    said = _object(pricing)
+    amounts = _object(pricing)
     each_token = {
         "prompt": "input",
         "completion": "output",
         "input_cache_read": "cached",
         "input_cache_write": "written",
     }
-    by_token = "prompt" in said
+    by_token = "prompt" in amounts
     names = each_token if by_token else {"input": "input", "output": "output"}
     found: list[tuple[str, str]] = []
     for name, kind in names.items():
-        amount = _amount(said.get(name))
+        amount = _amount(amounts.get(name))
         if amount is not None:
             found.append((kind, f"{(amount * _MILLION if by_token else amount).normalize():f}"))
     known = dict(found)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.apis.google.values import data_url
+from smg_core.apis.google.values import inline_address
 
 
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
@@ -17,7 +17,7 @@ def test_media_of_either_alphabet_are_an_address_that_everybody_reads(
 ) -> None:
     text = encode(data).decode()  # type: ignore[operator]
 
-    url = data_url("image/png", text if padded else text.rstrip("="))
+    url = inline_address("image/png", text if padded else text.rstrip("="))
 
     head, _, rest = url.partition(",")
     assert head == "data:image/png;base64"
