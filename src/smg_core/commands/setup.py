@@ -21,7 +21,7 @@ from smg_core.commands.admin import bearer_of
 from smg_core.commands.asked_server import server_url_of, status_refusal
 from smg_core.commands.setup_programs import (
     PROGRAMS,
-    CatalogueEntry,
+    ListedModel,
     ServedGateway,
     Setup,
     SetupFile,
@@ -114,7 +114,7 @@ def _asked(args: argparse.Namespace) -> ServedGateway:
     return ServedGateway(url, model, sockets, _KEY if headers else "")
 
 
-def _chosen(served: list[CatalogueEntry], name: str | None) -> CatalogueEntry:
+def _chosen(served: list[ListedModel], name: str | None) -> ListedModel:
     try:
         return choose_model(served, name)
     except ValueError as error:

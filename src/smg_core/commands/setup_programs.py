@@ -15,7 +15,7 @@ from smg_core.json_types import Json, JsonObject
 
 __all__ = [
     "PROGRAMS",
-    "CatalogueEntry",
+    "ListedModel",
     "Program",
     "ServedGateway",
     "Setup",
@@ -35,7 +35,7 @@ _ANSWER = 4096
 
 
 @attrs.frozen
-class CatalogueEntry:
+class ListedModel:
     """A model of a gateway: its name, and how many tokens its prompt and output may have together (0: not known)."""
 
     name: str
@@ -53,7 +53,7 @@ class ServedGateway:
     name of the environment variable that has the key of the gateway, "" where it needs none."""
 
     url: str
-    model: CatalogueEntry
+    model: ListedModel
     sockets: bool = True
     key: str = ""
 
@@ -94,7 +94,7 @@ class Program:
     """What of it does not work, as a sentence."""
 
 
-def served_models(listing: Json) -> list[CatalogueEntry]:
+def served_models(listing: Json) -> list[ListedModel]:
     """The models of an answer of `GET /v1/models`. Raises ValueError where it is no such answer."""
     data = listing.get("data") if isinstance(listing, dict) else None
     if isinstance(data, list):
@@ -102,12 +102,12 @@ def served_models(listing: Json) -> list[CatalogueEntry]:
     raise ValueError("the answer is no list of models")
 
 
-def _served(entry: JsonObject) -> CatalogueEntry:
+def _served(entry: JsonObject) -> ListedModel:
     length = entry.get("max_model_len")
-    return CatalogueEntry(str(entry["id"]), length if isinstance(length, int) else 0)
+    return ListedModel(str(entry["id"]), length if isinstance(length, int) else 0)
 
 
-def choose_model(served: Sequence[CatalogueEntry], name: str | None) -> CatalogueEntry:
+def choose_model(served: Sequence[ListedModel], name: str | None) -> ListedModel:
     """The model called `name`, or the only one where there is no name. Raises ValueError with the names there are."""
     chosen = [each for each in served if name is None or each.name == name]
     if len(chosen) == 1:
@@ -118,7 +118,7 @@ def choose_model(served: Sequence[CatalogueEntry], name: str | None) -> Catalogu
     raise ValueError(f"the gateway does not serve {name}; it serves: {names}")
 
 
-def shortcomings(name: str, model: CatalogueEntry) -> list[str]:
+def shortcomings(name: str, model: ListedModel) -> list[str]:
     """What will not work of a program with a model, a line each."""
     program, context = PROGRAMS[name], model.context_length
     lines = [program.without] if program.without else []
@@ -180,7 +180,7 @@ def _claude_code(gateway: ServedGateway) -> Setup:
     return Setup((file,), exports=exports)
 
 
-def _claude_code_bounds(model: CatalogueEntry) -> dict[str, str]:
+def _claude_code_bounds(model: ListedModel) -> dict[str, str]:
     """Variables for a context under the 200,000 tokens that Claude Code takes a model's to be. It summarises a session by a
     window of 100,000 at least, or before, at a share of that."""
     context, variables = model.context_length, dict[str, str]()

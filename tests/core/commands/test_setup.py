@@ -16,7 +16,7 @@ from smg_core.auth.settings import AuthConfig
 from smg_core.cli import main
 from smg_core.commands.setup_programs import (
     PROGRAMS,
-    CatalogueEntry,
+    ListedModel,
     ServedGateway,
     choose_model,
     printed,
@@ -25,8 +25,8 @@ from smg_core.commands.setup_programs import (
 )
 from smg_simulator.engine.engine import SimulatorConfig
 
-ODD = CatalogueEntry('odd "name"', 4096)
-SHORT, LONG = CatalogueEntry("m", 32_768), CatalogueEntry("m", 200_000)
+ODD = ListedModel('odd "name"', 4096)
+SHORT, LONG = ListedModel("m", 32_768), ListedModel("m", 200_000)
 
 
 def setup_of(program: str, gateway: ServedGateway) -> str:
@@ -73,7 +73,7 @@ def test_output_is_bounded_where_the_context_is_short_and_there_alone() -> None:
 
 
 def test_a_context_that_is_not_known_is_not_told() -> None:
-    gateway = ServedGateway("http://gpu:8000", CatalogueEntry("m"))
+    gateway = ServedGateway("http://gpu:8000", ListedModel("m"))
     said = {program: setup_of(program, gateway) for program in PROGRAMS}
 
     assert not any(
@@ -91,15 +91,15 @@ def test_what_will_not_work_is_a_line_each() -> None:
 
 def test_models_are_read_from_the_listing() -> None:
     assert served_models({"data": [{"id": "a", "max_model_len": 9}, {"id": "b"}, "c"]}) == [
-        CatalogueEntry("a", 9),
-        CatalogueEntry("b"),
+        ListedModel("a", 9),
+        ListedModel("b"),
     ]
     with pytest.raises(ValueError, match="no list of models"):
         served_models({"error": {}})
 
 
 def test_the_only_model_need_not_be_named_and_another_is_refused_with_those_there_are() -> None:
-    one, two = CatalogueEntry("a"), CatalogueEntry("b")
+    one, two = ListedModel("a"), ListedModel("b")
 
     assert choose_model([one], None) == one
     assert choose_model([one, two], "b") == two

@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from smg_core.clock import Clock
-from smg_core.engines.vendors.listing import CatalogueEntry
+from smg_core.engines.vendors.listing import ProviderModel
 from smg_core.errors import SmgError
 from smg_core.workers.worker import Worker, WorkerSpec
 
@@ -34,7 +34,7 @@ class Lists(Protocol):
 
     vendor_model: str
 
-    async def listed(self) -> Mapping[str, CatalogueEntry]:
+    async def listed(self) -> Mapping[str, ProviderModel]:
         """All that it lists, by its names. Raises what kept it from answering."""
         ...
 
@@ -43,7 +43,7 @@ class Lists(Protocol):
 class _Kept:
     """What is known of one account's list. `first` is set once it was asked, whatever came of it."""
 
-    models: Mapping[str, CatalogueEntry] = attrs.field(factory=dict)
+    models: Mapping[str, ProviderModel] = attrs.field(factory=dict)
     until: float = 0.0
     asked: bool = False
     first: asyncio.Event = attrs.field(factory=asyncio.Event)
@@ -74,7 +74,7 @@ class ProviderLists:
 
     async def look(self, workers: Iterable[Worker]) -> None:
         """Have the lists asked for that these workers' accounts have and that are old, and wait for those never seen."""
-        now, present = self._clock.monotonic(), {_account(each.spec): each for each in workers if listing(each)}
+        now, present = self._clock.monotonic(), {_account(each.spec): each for each in workers if _listing(each)}
         self._kept = {account: self._kept.get(account) or _Kept() for account in present}
         for account, kept in self._kept.items():
             if not kept.asked and kept.until <= now:
@@ -88,11 +88,11 @@ class ProviderLists:
             for each in late:
                 each.cancel()
 
-    def of(self, workers: Iterable[Worker]) -> list[CatalogueEntry]:
+    def of(self, workers: Iterable[Worker]) -> list[ProviderModel]:
         """What is known of the models of these workers from the lists."""
-        found: list[CatalogueEntry] = []
+        found: list[ProviderModel] = []
         for worker in workers:
-            engine = listing(worker)
+            engine = _listing(worker)
             kept = None if engine is None else self._kept.get(_account(worker.spec))
             model = None if kept is None or engine is None else kept.models.get(engine.vendor_model)
             if model is not None:
@@ -100,7 +100,7 @@ class ProviderLists:
         return found
 
     async def _ask(self, account: tuple[object, ...], worker: Worker, places: asyncio.Semaphore) -> None:
-        kept, engine, lasts = self._kept.get(account), listing(worker), _FAILED_S
+        kept, engine, lasts = self._kept.get(account), _listing(worker), _FAILED_S
         if kept is None:
             return
         try:
@@ -114,7 +114,7 @@ class ProviderLists:
             kept.first.set()
 
 
-def listing(worker: Worker) -> Lists | None:
+def _listing(worker: Worker) -> Lists | None:
     """The engine of a worker whose provider lists its models."""
     engine = worker.reached
     return engine if getattr(engine, "lists", False) and isinstance(engine, Lists) else None
@@ -126,7 +126,7 @@ def _account(spec: WorkerSpec) -> tuple[object, ...]:
     return spec.dialect, spec.url, spec.region, spec.headers, credential
 
 
-def joined_entries(models: Iterable[CatalogueEntry]) -> CatalogueEntry:
+def joined_entries(models: Iterable[ProviderModel]) -> ProviderModel:
     """What can be said of a model that several providers list: what each of them takes, and the most that it costs."""
     found = list(models)
     contexts = [each.context for each in found if each.context]
@@ -134,7 +134,7 @@ def joined_entries(models: Iterable[CatalogueEntry]) -> CatalogueEntry:
     takes = [each.takes for each in found if each.takes is not None]
     gives = [each.gives for each in found if each.gives is not None]
     prices = [dict(each.prices) for each in found if each.prices]
-    return CatalogueEntry(
+    return ProviderModel(
         min(contexts, default=0),
         min(outputs, default=0),
         frozenset[str].intersection(*takes) if takes else None,

@@ -36,7 +36,7 @@ from smg_core.workers.worker import Worker
 
 if TYPE_CHECKING:
     from smg_core.apis.status.provider_lists import ProviderLists
-    from smg_core.engines.vendors.listing import CatalogueEntry
+    from smg_core.engines.vendors.listing import ProviderModel
 
 __all__ = [
     "FRONT_PAGE_OPERATION",
@@ -291,7 +291,7 @@ def _with_listed(card: ModelCard, lists: "ProviderLists", workers: Sequence[Work
     )
 
 
-def _both(media: Sequence[str] | None, listed: "CatalogueEntry") -> Sequence[str] | None:
+def _both(media: Sequence[str] | None, listed: "ProviderModel") -> Sequence[str] | None:
     """The media that a model takes, and that its provider can be sent."""
     if media is None or listed.takes is None:
         return media if listed.takes is None else sorted(listed.takes)

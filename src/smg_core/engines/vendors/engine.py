@@ -29,7 +29,7 @@ from smg_core.engines.openai.call import HttpAnswerCall
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.unasked import Unasked
-from smg_core.engines.vendors.listing import CatalogueEntry
+from smg_core.engines.vendors.listing import ProviderModel
 from smg_core.engines.vendors.proven_call import ProvenCall, SentCall
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
 from smg_core.errors import EngineFailed, InternalError
@@ -187,7 +187,7 @@ class ProviderEngine(Unasked):
         """Whether the provider lists its models."""
         return self._wire.catalogue is not None
 
-    async def listed(self) -> Mapping[str, CatalogueEntry]:
+    async def listed(self) -> Mapping[str, ProviderModel]:
         """What the provider lists, by its names. Raises what kept it from answering."""
         catalogue = self._wire.catalogue
         if catalogue is None:

@@ -14,7 +14,7 @@ import msgspec
 from smg_core.errors import EngineGarbled
 from smg_core.tokens import reported_count
 
-__all__ = ["ANTHROPIC_LIST", "GEMINI_LIST", "OPENAI_LIST", "CatalogueEntry", "ModelCatalogue"]
+__all__ = ["ANTHROPIC_LIST", "GEMINI_LIST", "OPENAI_LIST", "ModelCatalogue", "ProviderModel"]
 
 MOST_LISTED = 10_000
 """Models of one list that are kept."""
@@ -34,7 +34,7 @@ _Json = Mapping[str, Any]
 
 
 @attrs.frozen
-class CatalogueEntry:
+class ProviderModel:
     """One model of a list. `context` and `output` are tokens, 0 where the list says nothing of them; `takes` and `gives` are the
     media beside text that go in and come out, None where it does not say; `kinds` the work that it does, () where it does not
     say. `prices` are in USD for a million tokens, by their kind."""
@@ -53,30 +53,30 @@ class ModelCatalogue:
     `read` raises EngineGarbled for what is no list."""
 
     path: str
-    read: Callable[[bytes], Mapping[str, CatalogueEntry]]
+    read: Callable[[bytes], Mapping[str, ProviderModel]]
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def _openai(body: bytes) -> Mapping[str, CatalogueEntry]:
+def _openai(body: bytes) -> Mapping[str, ProviderModel]:
     """A list as OpenAI has it, with what others have added to its entries."""
     return {name: _openai_model(each) for name, each in _named(body, "data", "id")}
 
 
-def _anthropic(body: bytes) -> Mapping[str, CatalogueEntry]:
-    found: dict[str, CatalogueEntry] = {}
+def _anthropic(body: bytes) -> Mapping[str, ProviderModel]:
+    found: dict[str, ProviderModel] = {}
     for name, each in _named(body, "data", "id"):
         known = _object(each.get("capabilities"))
         says = {"image": known.get("image_input"), "file": known.get("pdf_input")}
         takes = frozenset(kind for kind, support in says.items() if _object(support).get("supported") is True)
         any_known = any(isinstance(support, Mapping) for support in says.values())
         context, output = _count(each.get("max_input_tokens")), _count(each.get("max_tokens"))
-        found[name] = CatalogueEntry(context, output, takes if any_known else None, kinds=("chat",))
+        found[name] = ProviderModel(context, output, takes if any_known else None, kinds=("chat",))
     return found
 
 
-def _gemini(body: bytes) -> Mapping[str, CatalogueEntry]:
+def _gemini(body: bytes) -> Mapping[str, ProviderModel]:
     return {
-        name.removeprefix("models/"): CatalogueEntry(
+        name.removeprefix("models/"): ProviderModel(
             _count(each.get("inputTokenLimit")),
             _count(each.get("outputTokenLimit")),
             kinds=_kinds(each.get("supportedGenerationMethods")),
@@ -105,14 +105,14 @@ def _named(body: bytes, field: str, name: str) -> Iterator[tuple[str, _Json]]:
             yield called, each
 
 
-def _openai_model(entry: _Json) -> CatalogueEntry:
+def _openai_model(entry: _Json) -> ProviderModel:
     shape, top = _object(entry.get("architecture")), _object(entry.get("top_provider"))
     output = _count(top.get("max_completion_tokens")) or _count(entry.get("max_completion_tokens"))
     sources = {**shape, **{name: entry[name] for name in ("input_modalities", "output_modalities") if name in entry}}
     takes, gives = (_media(sources.get(f"{side}_modalities")) for side in ("input", "output"))
     if takes is None:
         takes = _seeing(entry)
-    return CatalogueEntry(
+    return ProviderModel(
         _context(entry), output, takes, gives, _openai_kinds(entry, gives), _prices(entry.get("pricing"))
     )
 

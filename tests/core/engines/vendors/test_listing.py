@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.vendors.listing import ANTHROPIC_LIST, GEMINI_LIST, OPENAI_LIST, CatalogueEntry
+from smg_core.engines.vendors.listing import ANTHROPIC_LIST, GEMINI_LIST, OPENAI_LIST, ProviderModel
 from smg_core.errors import EngineGarbled
 
 LISTS = (ANTHROPIC_LIST, GEMINI_LIST, OPENAI_LIST)
 
 
-def read_one(catalogue: Any, field: str, entry: dict[str, Any]) -> CatalogueEntry:
+def read_one(catalogue: Any, field: str, entry: dict[str, Any]) -> ProviderModel:
     found = catalogue.read(msgspec.json.encode({field: [entry]}))
     (model,) = found.values()
     return model  # type: ignore[no-any-return]
@@ -22,7 +22,7 @@ def read_one(catalogue: Any, field: str, entry: dict[str, Any]) -> CatalogueEntr
 def test_openai_says_nothing_but_names() -> None:
     entry = {"id": "gpt-6-astra", "object": "model", "created": 1790000000, "owned_by": "openai"}
 
-    assert read_one(OPENAI_LIST, "data", entry) == CatalogueEntry()
+    assert read_one(OPENAI_LIST, "data", entry) == ProviderModel()
 
 
 def test_openrouter_says_everything_and_its_prices_are_of_one_token() -> None:
@@ -40,7 +40,7 @@ def test_openrouter_says_everything_and_its_prices_are_of_one_token() -> None:
         "top_provider": {"context_length": 1_000_000, "max_completion_tokens": 128_000, "is_moderated": True},
     }
 
-    assert read_one(OPENAI_LIST, "data", entry) == CatalogueEntry(
+    assert read_one(OPENAI_LIST, "data", entry) == ProviderModel(
         1_000_000,
         128_000,
         frozenset({"image", "file"}),
@@ -71,7 +71,7 @@ def test_together_lists_without_an_object_around_and_prices_of_a_million() -> No
 
     found = OPENAI_LIST.read(msgspec.json.encode(body))
 
-    assert found["openai/gpt-oss-120b"] == CatalogueEntry(
+    assert found["openai/gpt-oss-120b"] == ProviderModel(
         131072, kinds=("chat",), prices=(("input", "0.15"), ("output", "0.6"))
     )
     assert [each.kinds for each in found.values()] == [("chat",), ("embeddings",), ("rerank",), ("images",)]
@@ -82,19 +82,19 @@ def test_together_lists_without_an_object_around_and_prices_of_a_million() -> No
     [
         (  # Mistral
             {"id": "m", "max_context_length": 131072, "capabilities": {"completion_chat": True, "vision": True}},
-            CatalogueEntry(131072, takes=frozenset({"image"}), kinds=("chat",)),
+            ProviderModel(131072, takes=frozenset({"image"}), kinds=("chat",)),
         ),
         (  # Groq
             {"id": "m", "active": True, "context_window": 131072, "max_completion_tokens": 65536},
-            CatalogueEntry(131072, 65536),
+            ProviderModel(131072, 65536),
         ),
         (  # Fireworks
             {"id": "m", "context_length": 4096, "supports_chat": True, "supports_image_input": False},
-            CatalogueEntry(4096, takes=frozenset(), kinds=("chat",)),
+            ProviderModel(4096, takes=frozenset(), kinds=("chat",)),
         ),
     ],
 )
-def test_others_say_it_by_names_of_their_own(entry: dict[str, Any], said: CatalogueEntry) -> None:
+def test_others_say_it_by_names_of_their_own(entry: dict[str, Any], said: ProviderModel) -> None:
     assert read_one(OPENAI_LIST, "data", entry) == said
 
 
@@ -107,7 +107,7 @@ def test_anthropic_says_context_answer_and_what_is_shown_to_a_model() -> None:
         "capabilities": {"image_input": {"supported": True}, "pdf_input": {"supported": False}},
     }
 
-    assert read_one(ANTHROPIC_LIST, "data", entry) == CatalogueEntry(
+    assert read_one(ANTHROPIC_LIST, "data", entry) == ProviderModel(
         1_000_000, 128_000, frozenset({"image"}), kinds=("chat",)
     )
 
@@ -122,7 +122,7 @@ def test_gemini_says_limits_and_methods() -> None:
 
     found = GEMINI_LIST.read(msgspec.json.encode({"models": [entry]}))
 
-    assert found == {"gemini-3-pro": CatalogueEntry(1_048_576, 65_536, kinds=("chat",))}
+    assert found == {"gemini-3-pro": ProviderModel(1_048_576, 65_536, kinds=("chat",))}
 
 
 @pytest.mark.parametrize("catalogue", LISTS)
