@@ -588,10 +588,10 @@ class Overloaded(SmgError):
 
     status = 503
     openai_type = "server_error"
-    responses_code = "server_is_overloaded"
+    responses_code: ClassVar[str | None] = "server_is_overloaded"
     in_stream_code = "server_is_overloaded"
     anthropic_type = "overloaded_error"
-    anthropic_status = 529
+    anthropic_status: ClassVar[int | None] = 529
     gemini_status = "UNAVAILABLE"
 
 

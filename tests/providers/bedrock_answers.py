@@ -18,7 +18,7 @@ from tests.providers.fake import Said
 
 from smg_core.engines.connections.credential import CredentialSpec
 
-__all__ = ["ALL_FORMATS", "BEDROCK_FORMATS", "converse_stream"]
+__all__ = ["ALL_FORMATS", "BEDROCK_FORMATS", "EVENT_STREAM", "converse_event", "converse_stream"]
 
 MODEL = "us.anthropic.claude-opus-5-5-20260601-v1:0"
 EVENT_STREAM = "application/vnd.amazon.eventstream"
@@ -38,23 +38,24 @@ def _check(shape: Shape, value: Any, where: str) -> None:
         assert value in shape.enum, f"{where} cannot be {value!r}"
 
 
-def _event(kind: str, body: Mapping[str, Any]) -> bytes:
-    _check(_EVENTS[kind], body, kind)
-    return event_frame(kind, msgspec.json.encode({**body, "p": "abcdefgh"}))
+def converse_event(kind: str, body: Mapping[str, Any]) -> bytes:
+    padded = {"p": "abcdefgh"} | body
+    _check(_EVENTS[kind], {name: value for name, value in padded.items() if name != "p"}, kind)
+    return event_frame(kind, msgspec.json.encode(padded))
 
 
 def converse_stream(*blocks: tuple[Mapping[str, Any] | None, list[Mapping[str, Any]]], stop: str = "end_turn") -> bytes:
     """A stream of Converse: blocks with their deltas; those without a start begin with their first one."""
-    frames = [_event("messageStart", {"role": "assistant"})]
+    frames = [converse_event("messageStart", {"role": "assistant"})]
     for at, (start, deltas) in enumerate(blocks):
         if start is not None:
-            frames.append(_event("contentBlockStart", {"contentBlockIndex": at, "start": start}))
-        frames += [_event("contentBlockDelta", {"contentBlockIndex": at, "delta": each}) for each in deltas]
-        frames.append(_event("contentBlockStop", {"contentBlockIndex": at}))
-    frames.append(_event("messageStop", {"stopReason": stop}))
+            frames.append(converse_event("contentBlockStart", {"contentBlockIndex": at, "start": start}))
+        frames += [converse_event("contentBlockDelta", {"contentBlockIndex": at, "delta": each}) for each in deltas]
+        frames.append(converse_event("contentBlockStop", {"contentBlockIndex": at}))
+    frames.append(converse_event("messageStop", {"stopReason": stop}))
     usage = {"inputTokens": 7, "outputTokens": 9, "totalTokens": 21}
     usage |= {"cacheReadInputTokens": 3, "cacheWriteInputTokens": 2}
-    frames.append(_event("metadata", {"usage": usage, "metrics": {"latencyMs": 1}}))
+    frames.append(converse_event("metadata", {"usage": usage, "metrics": {"latencyMs": 1}}))
     return b"".join(frames)
 
 

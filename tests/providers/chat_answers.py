@@ -10,7 +10,7 @@ from tests.providers.fake import Said, sse
 
 from smg_core.engines.connections.credential import CredentialSpec
 
-__all__ = ["CHAT_FORMATS"]
+__all__ = ["CHAT_FORMATS", "MORE_CHAT_FORMATS"]
 
 MODEL = "vendor-model"
 
@@ -107,3 +107,12 @@ CHAT_FORMATS: Mapping[str, Format] = {
     "groq": _format("groq", ("authorization", f"Bearer {KEY}")),
 }
 """The formats of six providers of Chat Completions, by their kinds; the rest deviates from one of these by its profile alone."""
+
+MORE_CHAT_FORMATS: Mapping[str, Format] = {
+    "openai-chat": _format("openai-chat", ("authorization", f"Bearer {KEY}")),
+    "together": _format("together", ("authorization", f"Bearer {KEY}")),
+    "fireworks": _format("fireworks", ("authorization", f"Bearer {KEY}"), "reasoning_content"),
+    "cohere": _format("cohere", ("authorization", f"Bearer {KEY}")),
+    "bedrock-mantle": _format("bedrock-mantle", ("authorization", f"Bearer {KEY}")),
+}
+"""The rest, which are walked by the official SDKs."""

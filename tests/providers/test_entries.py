@@ -38,19 +38,35 @@ def specs(**fields: object) -> list[WorkerSpec]:
 
 
 def test_an_entry_says_its_limits_and_its_price() -> None:
-    (spec,) = specs(limits={"in_flight": 2, "waiting_tokens": 9}, price={"input": "3", "output": 15.5})
+    limits = {"in_flight": 2, "waiting_tokens": 9, "requests_per_minute": 60, "tokens_per_minute": 5000}
+    (spec,) = specs(limits=limits, price={"input": "3", "output": 15.5})
 
     assert (spec.most_in_flight, spec.most_waiting_tokens) == (2, 9)
+    assert (spec.requests_a_minute, spec.tokens_a_minute) == (60, 5000)
     assert spec.price == (("input", "3"), ("output", "15.5"))
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"limits": {"in_flight": -1}}, {"limits": {"inflight": 1}}, {"price": {"inputs": 1}}, {"price": {"input": "x"}}],
+    [
+        {"limits": {"in_flight": -1}},
+        {"limits": {"inflight": 1}},
+        {"limits": {"tokens_per_minute": 10**13}},
+        {"limits": {"requests_per_minute": 0.5}},
+        {"price": {"inputs": 1}},
+        {"price": {"input": "x"}},
+    ],
 )
 def test_what_makes_no_sense_is_refused_at_the_start(fields: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         specs(**fields)
+
+
+def test_who_does_not_know_what_limits_are_called_is_told() -> None:
+    with pytest.raises(
+        ConfigError, match=r"`rpm`.*they are in_flight, waiting_tokens, requests_per_minute, tokens_per_minute"
+    ):
+        specs(limits={"rpm": 60})
 
 
 async def test_a_full_account_leaves_its_requests_to_the_other_and_prices_are_listed() -> None:
@@ -80,6 +96,82 @@ async def test_a_full_account_leaves_its_requests_to_the_other_and_prices_are_li
                 for task in held:
                     task.cancel()
                 await asyncio.gather(*held, return_exceptions=True)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_where_every_account_has_had_its_minute_each_api_says_429_and_when_to_come_again(*, stream: bool) -> None:
+    """Each account gets two requests a minute: two go to each, and the next one waits for the first that comes back."""
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    for api in APIS.values():
+        async with providing(script(FORM, "text")) as first, providing(script(FORM, "text")) as second:
+            limits = {"requests_per_minute": 2, "tokens_per_minute": 1_000_000}
+            (one,) = specs(url=first.url, name="a", limits=limits)
+            (two,) = specs(url=second.url, name="b", limits=limits)
+            async with Gateway([one, two], config=config) as gateway:
+                await gateway.ready()
+                async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                    path, body = api.asked(api.body("text"), stream=stream)
+                    answers = [await http.post(path, json=body) for _ in range(5)]
+
+        assert [each.status_code for each in answers] == [200, 200, 200, 200, 429], api.path
+        assert (len(first.asked), len(second.asked)) == (2, 2)
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 30
+        assert api.error(answers[-1].json()) == "This model gets as many requests or tokens a minute as it may."
+
+
+async def test_the_tokens_of_answers_fill_an_accounts_minute() -> None:
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    async with providing(script(FORM, "text")) as provider:
+        (spec,) = specs(url=provider.url, limits={"tokens_per_minute": 20})
+        async with Gateway([spec], config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                path, body = MESSAGES.asked(MESSAGES.body("text"), stream=False)
+                first, second = [await http.post(path, json=body) for _ in range(2)]
+
+    usage = first.json()["usage"]
+    assert usage["input_tokens"] + usage["output_tokens"] < 20  # the next one may take as much as all of a minute
+    assert second.status_code == 429
+    assert second.json()["error"]["type"] == "rate_limit_error"
+
+
+async def test_a_place_at_an_account_that_is_full_is_waited_for_and_not_the_gateway() -> None:
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    async with providing(script(FORM, "text")) as provider:
+        (spec,) = specs(url=provider.url, limits={"in_flight": 1})
+        async with Gateway([spec], config=config) as gateway:
+            await gateway.ready()
+            provider.script = lambda _: Said(FORM.streams["text"][:-40], held=True)
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                path, body = MESSAGES.asked(MESSAGES.body("text"), stream=True)
+                held = asyncio.create_task(http.post(path, json=body))
+                while not provider.asked:
+                    await asyncio.sleep(0.005)
+                refused = await http.post(path, json=body)
+                held.cancel()
+                await asyncio.gather(held, return_exceptions=True)
+
+    assert (refused.status_code, refused.json()["error"]["type"]) == (429, "rate_limit_error")
+    assert "retry-after" in refused.headers
+
+
+async def test_vectors_count_in_an_accounts_minute_too() -> None:
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    vectors = (
+        b'{"object":"list","data":[{"index":0,"embedding":[0.5,0.5]}],"usage":{"prompt_tokens":4,"total_tokens":4}}'
+    )
+    async with providing(lambda _: Said(vectors, kind="application/json")) as provider:
+        entry = {"url": provider.url, "name": "p", "dialect": "mistral", "credential": {"key": "k"}}
+        entry |= {"models": ["mistral-embed"], "limits": {"requests_per_minute": 1}}
+        found = workers_of([entry], lambda path: Path(path).read_text(), 1 << 16)
+        async with Gateway(found, config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                body = {"model": "mistral-embed", "input": "Hi"}
+                first, second = [await http.post("/v1/embeddings", json=body) for _ in range(2)]
+
+    assert (first.status_code, second.status_code) == (200, 429)
+    assert second.json()["error"]["code"] == "rate_limit_exceeded"
 
 
 async def test_all_models_of_an_entry_are_listed_and_asked_by_their_own_names() -> None:

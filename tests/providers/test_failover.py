@@ -1,5 +1,7 @@
 """Two accounts at one provider: where one refuses, the other is asked, unless it would say the same."""
 
+import asyncio
+
 import attrs
 import httpx
 import pytest
@@ -62,3 +64,30 @@ async def test_an_account_at_its_bound_is_left_alone_as_long_as_it_says(kind: st
                 answer = await http.post("/v1/chat/completions", json={**body, "user": f"another-{at}"})
                 assert answer.status_code == 200, answer.text
             assert len(one.asked) == 1
+
+
+@pytest.mark.parametrize("api", ["Chat Completions", "Messages"])
+async def test_where_no_account_has_room_money_or_the_model_the_model_that_stands_in_is_asked(api: str) -> None:
+    """Also where an entry allows no more requests in this minute."""
+    config = Config(workers=WorkersConfig(health_interval_s=3600.0), breaker=BreakerConfig(failures=0))
+    config = attrs.evolve(config, routing=attrs.evolve(config.routing, fallbacks=("m=spare",)))
+    form, spare = FORMATS["anthropic"], FORMATS["gemini"]
+    headers = (("authorization", f"Bearer {KEY}"),)
+    async with providing(script(form, "text")) as one, providing(script(spare, "text")) as other:
+        specs = [
+            WorkerSpec(
+                one.url, dialect="anthropic", model="m", vendor_model=form.model, headers=headers, requests_a_minute=4
+            ),
+            WorkerSpec(other.url, dialect="gemini", model="spare", vendor_model=spare.model, headers=headers),
+        ]
+        async with Gateway(specs, config=config) as gateway, gateway.http_client(httpx, base_url="http://g") as http:
+            await gateway.ready()
+            while len(gateway.services.registry.models) < 2:
+                await asyncio.sleep(0.01)
+            for asked, case in enumerate(("limited", "unfunded", "no_model", "text", "text"), 1):
+                one.script = script(form, case)
+                path, body = APIS[api].asked(APIS[api].body("text"), stream=False)
+                answer = await http.post(path, json=body)
+                assert answer.status_code == 200, (case, answer.text)
+                assert len(one.asked) == min(asked, 4)
+            assert len(other.asked) == 4

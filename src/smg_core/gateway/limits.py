@@ -19,20 +19,36 @@ from smg_core.serving.services import Services
 from smg_core.settings import ConfigError
 
 if TYPE_CHECKING:
+    from smg_core.limits.shared import SharedCounters
     from smg_core.limits.store import StoreCounters
     from smg_core.meshed.shared_counters import SharedSpeaker
     from smg_core.serving.limiting import Counters, Limiting
+    from smg_core.workers.rates import WorkerRates
 
 __all__ = ["LimitMemory", "adopt_limits", "counters_block", "forget_process", "meshed_block"]
 
 _NUMBER, _OF_A_COUNTER = 8, 8  # bytes of a number, and numbers of a counter beside one for each process
+_OF_A_WORKER = 2  # rates that its entry may have
 
 
 def adopt_limits(services: Services, memory: "LimitMemory | None" = None) -> None:
     """Go by the rules that the settings have now, and by what they say of queues. `memory` is shared with other processes;
     without it, this one counts alone. Raises ConfigError for rules and prices that are none."""
     services.live.limiting = _limiting(services, memory) if services.live.config.limits.rules else None
+    services.registry.make_rates = lambda: _rates(services, memory)
     adopt_queueing(services)
+
+
+def _rates(services: Services, memory: "LimitMemory | None") -> "WorkerRates":
+    """What counts how many requests and tokens a minute the entries of workers allow: this gateway's, of all its processes."""
+    from smg_core.limits.counters import Instant
+    from smg_core.limits.memory import MemoryCounters
+    from smg_core.workers.rates import WorkerRates
+
+    clock, config = services.clock, services.live.config
+    counters = memory.of_gateway(config) if memory is not None else None
+    held = counters or MemoryCounters(_OF_A_WORKER * config.workers.most, config.limits.zone)
+    return WorkerRates(held, lambda: Instant(int(clock.monotonic() * 1_000_000), clock.time()))
 
 
 def _limiting(services: Services, memory: "LimitMemory | None") -> "Limiting":
@@ -109,18 +125,22 @@ class LimitMemory:
 
     def counters(self, config: Config) -> "Counters":
         """The counters of this process."""
-        from smg_core.limits.shared import SharedCounters
-
-        cells, columns = self.limits.cells(), self.processes + 1
         mesh, zone = config.mesh, config.limits.zone
         if self.meshed is None or mesh.kind == "off":
-            return SharedCounters(cells, self.limits.lock, self.own, columns, zone)
+            return self.of_gateway(config)
+        from smg_core.limits.shared import SharedCounters
         from smg_core.meshed.shared_counters import SharedMeshCounters
         from smg_core.meshed.shared_rows import SharedRows
 
         rows = SharedRows(self.meshed.cells(), self.limits.lock)
-        held = SharedCounters(cells, nullcontext(), self.own, columns, zone)
+        held = SharedCounters(self.limits.cells(), nullcontext(), self.own, self.processes + 1, zone)
         return SharedMeshCounters(held, rows, zone, mesh.guard, mesh.partition)
+
+    def of_gateway(self, config: Config) -> "SharedCounters":
+        """The counters of this process, of which other gateways are told nothing."""
+        from smg_core.limits.shared import SharedCounters
+
+        return SharedCounters(self.limits.cells(), self.limits.lock, self.own, self.processes + 1, config.limits.zone)
 
     def speaker(self, config: Config, name: str, clock: Clock) -> "SharedSpeaker | None":
         """What speaks for all processes in the mesh, under that name; None where a store counts."""

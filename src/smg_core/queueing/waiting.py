@@ -442,8 +442,8 @@ class QueuePlace:
             except Preempted:
                 if not self.again:
                     raise
-            except WorkersFull:
-                if self._trace.attempts or self._queueing.now >= until:
+            except WorkersFull as error:
+                if self._trace.attempts or self._queueing.now >= until or not error.soon:
                     raise
                 self._task = None  # until it is begun anew it cannot be stopped
                 await asyncio.sleep(_TICK_S)

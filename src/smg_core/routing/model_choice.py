@@ -11,6 +11,7 @@ from hashlib import blake2b
 from smg_core.errors import (
     EngineFailed,
     ModelNotFound,
+    NotFound,
     NoWorker,
     Overloaded,
     PromptTooLong,
@@ -32,7 +33,8 @@ FALLBACK_REASONS: tuple[tuple[type[SmgError], str], ...] = (
     (EngineFailed, "failed"),
     (WorkerError, "failed"),
 )
-"""The reason that an error is for asking another model; the first row that fits counts. Other errors are no reason."""
+"""The reason that an error is for asking another model; the first row that fits counts. Other errors are none, unless another
+worker may do what one could not: an outside provider that has no room, no money or no such model is as good as full or gone."""
 
 _KEY = "x-smg-routing-key"
 _BYTES = 8
@@ -48,7 +50,10 @@ def _as_named(name: str, tenant: str) -> str:
 
 def fallback_reason(error: SmgError) -> str:
     """Why another model may be asked after `error`; "" where it may not."""
-    return next((reason for kind, reason in FALLBACK_REASONS if isinstance(error, kind)), "")
+    found = next((reason for kind, reason in FALLBACK_REASONS if isinstance(error, kind)), "")
+    if found or not error.another_worker_may_do:
+        return found
+    return "no_worker" if isinstance(error, NotFound) else "overloaded"
 
 
 class ModelChoice:

@@ -67,8 +67,10 @@ from smg_core.wire.errors import error_headers
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
-PROBE_PAUSE = 0.002  # seconds between the first two probes of a half-closed client; each pause is five times the last
-PROBES = 12  # the last after seven hours; curl and Go take 16 digits of a chunk's size, zeros included
+PROBE_PAUSE = (
+    0.001  # seconds between the second and the third probe of a half-closed client; each pause is six times the last
+)
+PROBES = 12  # the last after three hours; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are reported
 PIECE = 4096  # bytes that are parsed in one go, of which some 150 requests are made at most
 PIECES_AT_ONCE = 4  # before other connections have their turn
@@ -281,12 +283,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         elif self._deferred is None:
             self._refuse(InvalidRequest("The client has ended its last request before that was whole."))
-        self._probe(PROBES, PROBE_PAUSE)
+        self._probe(PROBES)
+        self.loop.call_soon(self._probe, PROBES - 1, PROBE_PAUSE)  # a system nearby has answered by then
         return True
 
-    def _probe(self, left: int, pause: float) -> None:
-        """Write something that means nothing to a client that has shut its sending side, and again after `pause`. If it has left,
-        its system answers with a reset, and the next write finds the connection lost."""
+    def _probe(self, left: int, pause: float | None = None) -> None:
+        """Write something that means nothing to a client that has shut its sending side, and again after `pause`, if there is
+        one. If it has left, its system answers with a reset, and the next write finds the connection lost."""
         running = self._running
         if running is None or running.response_complete or self.transport.is_closing() or not left:
             return
@@ -294,7 +297,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif running.chunked_encoding:
             self.transport.write(b"0")  # the next write begins with a chunk's size, which may begin with zeros
-        self.loop.call_later(pause, self._probe, left - 1, pause * 5)
+        if pause is not None:
+            self.loop.call_later(pause, self._probe, left - 1, pause * 6)
 
     def on_message_begin(self) -> None:
         self.idle_since = None  # not by any other bytes, behind which nothing would end the connection

@@ -25,7 +25,9 @@ class ModelCard:
     """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model of an
     alias, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do, `scores_by`
     how it judges pairs of texts ("cosine", "cross_encoder", "generative"; "": it does not). `media` is what it takes beside text,
-    None where that is not known; `prices` are in USD for a million tokens, by their kind, as decimals."""
+    None where that is not known, and `gives` what it makes beside text; `output` the most tokens of an answer, where that is
+    known; `kinds` the work that it does ("chat", "embeddings", "rerank", "images"), () where that is not known; `prices` are in
+    USD for a million tokens, by their kind, as decimals."""
 
     id: str
     created: int
@@ -37,6 +39,9 @@ class ModelCard:
     scores_by: str = ""
     media: Sequence[str] | None = None
     prices: Mapping[str, str] = attrs.field(factory=dict)
+    gives: Sequence[str] | None = None
+    output: int | None = None
+    kinds: Sequence[str] = ()
 
 
 def model_body(card: ModelCard) -> bytes:
@@ -67,6 +72,12 @@ def _model_object(card: ModelCard) -> JsonObject:
         found["scores_by"] = card.scores_by
     if card.media is not None:
         found["input_modalities"] = ["text", *card.media]
+    if card.gives is not None:
+        found["output_modalities"] = ["text", *card.gives]
+    if card.output is not None:
+        found["max_output_tokens"] = card.output
+    if card.kinds:
+        found["kinds"] = list(card.kinds)
     if card.prices:
         found["pricing"] = {"currency": "USD", "tokens": 1_000_000, **card.prices}
     return found
@@ -113,7 +124,7 @@ def _anthropic_object(card: ModelCard) -> JsonObject:
         "display_name": card.id,
         "created_at": created,
         "max_input_tokens": card.max_model_len,
-        "max_tokens": card.max_model_len,
+        "max_tokens": card.output or card.max_model_len,
         "capabilities": None,
         "lifecycle": "active",
     }

@@ -10,7 +10,7 @@ Above: the pipeline and the monitor. Below: worker.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
@@ -19,10 +19,13 @@ from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.handovers import Handovers
 from smg_core.workers.pools import PoolHistory
 from smg_core.workers.records import PoolRecords
-from smg_core.workers.room import room, with_room
+from smg_core.workers.room import EntriesFull, room, with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.slow_start import SlowStart
 from smg_core.workers.worker import Board, LocalBoard, ProbeCall, Signal, Worker, WorkerRole, WorkerSpec, records_of
+
+if TYPE_CHECKING:
+    from smg_core.workers.rates import WorkerRates
 
 __all__ = ["Registry"]
 
@@ -36,7 +39,8 @@ class Registry:
     `breakers` say which of the ready ones are left alone for a while, `handovers` which of them may be to blame for a cache that
     was not handed over, `slow_start` which get less than their share; `draw` is its source of chance. `monotonic` is the time in
     seconds, and `expected` says what a worker that has not joined may serve. `offered` are the names of adapters that workers
-    would load, each with the name of its model. `pools` knows how busy those of each model and role are."""
+    would load, each with the name of its model. `pools` knows how busy those of each model and role are. `make_rates` makes what
+    counts the rates of entries, once there is such an entry."""
 
     def __init__(
         self,
@@ -62,6 +66,9 @@ class Registry:
         self._split: frozenset[str] = frozenset()
         self.any_split = False  # whether some worker, ready or not, is for one part of a turn only
         self.any_bounded = False  # whether some worker has a bound of its own on what it takes
+        self.any_rated = False  # whether the entry of some worker allows so much a minute
+        self.make_rates: Callable[[], WorkerRates] | None = None
+        self._kept_rates: WorkerRates | None = None
         self.any_asleep = False  # whether some worker's engine sleeps
         self.any_chat = False  # whether some worker, ready or not, takes requests instead of token ids
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
@@ -189,15 +196,32 @@ class Registry:
         Two losses of a worker that stays ready are an interval of health checks apart."""
         return worker.lost_with(began, now, self._settings.health_interval_s)
 
-    def room(self, workers: tuple[Worker, ...]) -> tuple[float, float]:
-        """How many more requests `workers` take together, and how many more tokens of prompts."""
+    @property
+    def rates(self) -> "WorkerRates | None":
+        """What counts the rates of entries; None where no entry has one."""
+        if self.any_rated and self._kept_rates is None and self.make_rates is not None:
+            self._kept_rates = self.make_rates()
+        return self._kept_rates if self.any_rated else None
+
+    def room(self, workers: tuple[Worker, ...], tokens: int = 1) -> tuple[float, float]:
+        """How many more requests `workers` take together, and how many more tokens of prompts; `tokens` as of `with_room`."""
+        if (rates := self.rates) is not None:
+            workers, _ = rates.open_to(workers, tokens)
         return room(workers, self._settings)
 
-    def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
-        """Those of `workers` that have room for one more request. Raises Overloaded where none has."""
+    def with_room(self, workers: tuple[Worker, ...], tokens: int = 1) -> tuple[Worker, ...]:
+        """Those of `workers` that have room for one more request, which may take so many tokens with its answer. Raises
+        Overloaded where none has, and RateLimited where their entries allow no more for now."""
         settings = self._settings
         if not settings.most_in_flight and not settings.most_waiting_tokens and not self.any_bounded:
             return workers
+        wait = 0.0
+        if (rates := self.rates) is not None and workers:
+            workers, wait = rates.open_to(workers, tokens)
+            if not workers:
+                raise EntriesFull(
+                    "This model gets as many requests or tokens a minute as it may.", retry_after=wait, soon=False
+                )
         return with_room(workers, settings, self._retry_after)
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:
@@ -212,7 +236,7 @@ class Registry:
 
     def _index(self) -> None:
         """Bring the index up to date. All workers are looked at, once: there may be a thousand, and one changes often."""
-        bounded = False
+        bounded = rated = False
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         # Facts that are equal are mostly one object, and to hash them costs more than all else here.
         facts_of: dict[tuple[str, WorkerRole], dict[int, EngineFacts]] = {}
@@ -221,6 +245,7 @@ class Registry:
         for worker in self._workers.values():
             worker.see_facts()
             role, serves, facts = worker.role, worker.serves, worker.facts
+            rated = rated or worker.spec.rated
             bounded = bounded or bool(worker.spec.most_in_flight or worker.spec.most_waiting_tokens)
             if role == "encode":
                 for model in worker.models:
@@ -234,7 +259,7 @@ class Registry:
                 ready.setdefault((model, role), []).append(worker)
                 facts_of.setdefault((model, role), {})[id(facts)] = facts
         self._records.clear()
-        self.any_bounded = bounded
+        self.any_bounded, self.any_rated = bounded or rated, rated
         self.any_asleep = any(worker.asleep for worker in self._workers.values())
         self._ready = {key: tuple([each for each in found if not each.asleep]) for key, found in ready.items()}
         self._kinds = {key: frozenset(found.values()) for key, found in facts_of.items()}

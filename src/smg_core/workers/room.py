@@ -2,16 +2,18 @@
 
 A worker that has as many requests, or as many prompt tokens that nothing has answered yet, as the settings let it have is no
 candidate, so that a crowd waits at no engine where it would only make everybody slower. Both numbers are counted here, over all
-processes; an engine may have work of others too. Pure. Above: registry. Below: settings.
+processes; an engine may have work of others too. Nor is one whose entry allows so many requests and tokens a minute, which are
+gone (`rates`). Where all are full by what their entries say, the client has to wait (429): the gateway is not what is full. Pure.
+Above: registry. Below: settings.
 """
 
 from math import inf
 from typing import Protocol, TypeVar
 
-from smg_core.errors import Overloaded
+from smg_core.errors import Overloaded, RateLimited
 from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["WorkersFull", "room", "with_room"]
+__all__ = ["EntriesFull", "WorkersFull", "room", "with_room"]
 
 
 class Bounded(Protocol):
@@ -47,11 +49,39 @@ class WorkersFull(Overloaded):
     def outcome(self) -> str:
         return Overloaded.__name__
 
+    @property
+    def soon(self) -> bool:
+        """Whether there may be room at any moment: when a request ends."""
+        return True
+
+
+class EntriesFull(RateLimited, WorkersFull):
+    """Every worker that could take the request has as many as its entry lets it have: at once, or, unless `soon`, in a minute."""
+
+    responses_code = None
+    anthropic_status = None
+
+    def __init__(self, message: str, *, retry_after: float, soon: bool) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self._soon = soon
+
+    @property
+    def outcome(self) -> str:
+        return RateLimited.__name__
+
+    @property
+    def soon(self) -> bool:
+        return self._soon
+
 
 def with_room(workers: tuple[W, ...], settings: WorkersConfig, retry_after: float) -> tuple[W, ...]:
     """Those of `workers` that have room. Raises WorkersFull where none has; `retry_after` is in seconds."""
     found = tuple(each for each in workers if min(_left(each, settings)) > 0)
     if workers and not found:
+        if all(each.spec.most_in_flight or each.spec.most_waiting_tokens for each in workers):
+            raise EntriesFull(
+                "As many requests for this model are under way as may be.", retry_after=retry_after, soon=True
+            )
         raise WorkersFull("Every worker for the model has as many requests as it takes.", retry_after=retry_after)
     return found
 

@@ -92,8 +92,8 @@ class WorkerSpec:
     `credential` is where the key or token of a provider comes from, `region` where it is asked, `vendor_model` what it calls the
     model, where clients know that by another name, and `api_version` which of its API's versions is asked, where it wants one.
     `tls` has the certificates for this worker, in place of those of the settings. `most_in_flight` and `most_waiting_tokens` are
-    its own bounds, in place of those of the settings (0: none of its own), and `price` what a million of its tokens cost, by
-    their kind, as decimals."""
+    its own bounds, in place of those of the settings (0: none of its own), `requests_a_minute` and `tokens_a_minute` what its
+    account allows (0: nobody counts), and `price` what a million of its tokens cost, by their kind, as decimals."""
 
     url: str
     name: str = ""
@@ -123,6 +123,13 @@ class WorkerSpec:
     most_in_flight: int = attrs.field(default=0, validator=attrs.validators.ge(0))
     most_waiting_tokens: int = attrs.field(default=0, validator=attrs.validators.ge(0))
     price: tuple[tuple[str, str], ...] = ()
+    requests_a_minute: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    tokens_a_minute: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+
+    @property
+    def rated(self) -> bool:
+        """Whether its entry allows so much a minute."""
+        return bool(self.requests_a_minute or self.tokens_a_minute)
 
     @property
     def label(self) -> str:
@@ -134,7 +141,7 @@ class WorkerSpec:
 AT_ONCE = frozenset(
     {
         *("name", "weight", "labels", "bootstrap_host", "bootstrap_port"),
-        *("most_in_flight", "most_waiting_tokens", "price"),
+        *("most_in_flight", "most_waiting_tokens", "price", "requests_a_minute", "tokens_a_minute"),
     }
 )
 """The fields of a spec that are looked at whenever they are needed; a change of any other needs a new client of the engine."""

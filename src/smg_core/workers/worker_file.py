@@ -21,7 +21,7 @@ each model, so that each has its own limits and its own breaker:
       dialect: openai-strict
       credential: {file: /run/secrets/mistral}
       models: {small: mistral-small-latest, large: mistral-large-latest}
-      limits: {in_flight: 50}
+      limits: {in_flight: 50, requests_per_minute: 600, tokens_per_minute: 500_000}
       price: {input: "0.1", output: "0.3"}
 
 Messages name the entry and the field, never a value, since it may be a secret.
@@ -61,15 +61,18 @@ TLS_FIELDS = frozenset({"tls_ca", "tls_cert", "tls_key", "tls_server_name"})
 
 HIGHEST_PORT = 65535
 MOST_ADAPTER_ID = (1 << 63) - 1
+MOST_OF_A_LIMIT = 10**12
 _UNKNOWN_FIELD = "Object contains unknown field `"
 
 
 class EntryLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How much a worker takes, where that is not what the settings say: requests at once, and tokens of prompts that nothing has
-    answered yet."""
+    """How much a worker takes, where that is not what the settings say: requests at once, tokens of prompts that nothing has
+    answered yet, and what its account allows: requests and tokens a minute."""
 
     in_flight: int = 0
     waiting_tokens: int = 0
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
 
 
 class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -132,9 +135,12 @@ def _entry(written: object) -> WorkerEntry:
         return msgspec.convert(written, WorkerEntry)
     except msgspec.ValidationError as error:
         reason = str(error)
-        name = reason.removeprefix(_UNKNOWN_FIELD)
-        meant = nearest(name.removesuffix("`"), WorkerEntry.__struct_fields__) if name != reason else ""
-        raise ValueError(reason + meant) from None
+        name, _, place = reason.removeprefix(_UNKNOWN_FIELD).partition("`")
+        if not reason.startswith(_UNKNOWN_FIELD):
+            raise ValueError(reason) from None
+        if place.endswith("`$.limits`"):  # whose fields have other names elsewhere
+            raise ValueError(f"{reason}; they are {', '.join(EntryLimits.__struct_fields__)}") from None
+        raise ValueError(reason + nearest(name, WorkerEntry.__struct_fields__)) from None
 
 
 def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:
@@ -158,8 +164,9 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         raise ValueError(f"rank must be 0 to {MOST_RANK}")
     if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
         raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
-    if min(entry.limits.in_flight, entry.limits.waiting_tokens) < 0:
-        raise ValueError("limits are at least 1, or 0 for those of the settings")
+    limits = msgspec.structs.astuple(entry.limits)
+    if min(limits) < 0 or max(limits) > MOST_OF_A_LIMIT:
+        raise ValueError(f"limits are 1 to {MOST_OF_A_LIMIT:,}, or 0 for those of the settings")
     return WorkerSpec(
         entry.url or vendor_url(entry.dialect, entry.region),
         name=entry.name,
@@ -183,6 +190,8 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         most_in_flight=entry.limits.in_flight,
         most_waiting_tokens=entry.limits.waiting_tokens,
         price=_price_of(entry.price),
+        requests_a_minute=entry.limits.requests_per_minute,
+        tokens_a_minute=entry.limits.tokens_per_minute,
     )
 
 

@@ -19,6 +19,7 @@ from smg_core.http.bodies import Pace
 from smg_core.http.exchange import Exchange
 from smg_core.http.framing import path_of_target
 from smg_core.http.scope import DISCONNECT
+from smg_core.server import http_protocol
 from smg_core.server.http_protocol import PIECE, PIECES_AT_ONCE, BoundedHttpProtocol, Refusals, protocol_class
 from smg_core.serving.spec import table_of
 
@@ -467,6 +468,19 @@ async def test_the_app_is_told_when_its_client_leaves() -> None:
         _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
         await running.app.waiting.wait()
         writer.transport.abort()
+        async with asyncio.timeout(PATIENCE):
+            await running.app.left.wait()
+
+
+async def test_a_client_nearby_that_closes_its_connection_is_noticed_before_any_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a close looks like that of its sending side alone, until its system has answered a write."""
+    monkeypatch.setattr(http_protocol, "PROBE_PAUSE", 3600.0)
+    async with serving() as running:
+        _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        await running.app.waiting.wait()
+        writer.close()
         async with asyncio.timeout(PATIENCE):
             await running.app.left.wait()
 

@@ -24,7 +24,7 @@ from smg_core.apis.gemini.types import (
     InlineData,
 )
 from smg_core.apis.google.mcp import repeated_call
-from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
+from smg_core.apis.google.values import PartDetail, inline_address, media_of_type, result_text, signature_bytes
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.request import (
     File,
@@ -401,7 +401,7 @@ def _check_data(part: GeminiPart, at: str) -> None:
 
 
 def _inline(media: InlineData, detail: PartDetail, at: str) -> Part:
-    source = MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
+    source = MediaSource(url=inline_address(media.mime_type, media.data))
     return media_of_type(media.mime_type, source, media.display_name, detail, at)
 
 

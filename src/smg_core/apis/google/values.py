@@ -15,7 +15,7 @@ from smg_core.json_types import JsonObject
 from smg_core.request import Audio, File, Image, MediaSource, Part, Text, Video
 from smg_core.wire.documents import document_text, inline_file
 
-__all__ = ["PartDetail", "media_of_type", "result_text", "signature_bytes"]
+__all__ = ["PartDetail", "inline_address", "media_of_type", "result_text", "signature_bytes"]
 
 PartDetail = Literal["auto", "low", "high", "original"]
 _encode = msgspec.json.Encoder().encode
@@ -47,6 +47,15 @@ def media_of_type(media_type: str, source: MediaSource, name: str | None, detail
     if not (source.url or "").startswith("data:"):
         source = replace(source, media_type=media_type)
     return File(source, name)
+
+
+def inline_address(media_type: str, data: str) -> str:
+    """Media in base64 of either alphabet, padded or not, as an address in the alphabet that all others take: Google's own
+    libraries write the one of URLs."""
+    if "-" in data or "_" in data:
+        data = data.replace("-", "+").replace("_", "/")
+    missing = -len(data) % 4
+    return f"data:{media_type};base64,{data}{'=' * missing if missing < 3 else ''}"
 
 
 def signature_bytes(text: str, at: str) -> bytes:

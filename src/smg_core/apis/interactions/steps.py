@@ -16,7 +16,7 @@ import msgspec
 
 from smg_core.apis.google.mcp import repeated_call, repeated_result
 from smg_core.apis.google.proto_json import proto_value, refuse_no_string
-from smg_core.apis.google.values import PartDetail, media_of_type, result_text, signature_bytes
+from smg_core.apis.google.values import PartDetail, inline_address, media_of_type, result_text, signature_bytes
 from smg_core.apis.interactions.types import (
     FunctionCallStep,
     FunctionResultStep,
@@ -372,7 +372,7 @@ def _source(media: MediaContent, at: str) -> MediaSource:
     if media.data is not None:
         if media.mime_type is None:
             raise InvalidRequest(f"{at}.mime_type: the field is required beside data", param=f"{at}.mime_type")
-        return MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
+        return MediaSource(url=inline_address(media.mime_type, media.data))
     uri = media.uri or ""
     if kept_file_key(uri) is not None:
         return MediaSource(file_id=uri, media_type=media.mime_type)

@@ -5,7 +5,7 @@ Above: app.app puts the routes into its table. Below: the records of models, the
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 import msgspec
@@ -32,6 +32,11 @@ from smg_core.wire.model_list import (
     models_body,
 )
 from smg_core.wire.operation import HTML_PAGE, Operation, OperationResponse
+from smg_core.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from smg_core.apis.status.provider_lists import ProviderLists
+    from smg_core.engines.vendors.listing import ProviderModel
 
 __all__ = [
     "FRONT_PAGE_OPERATION",
@@ -67,7 +72,8 @@ class HealthStatus(msgspec.Struct):
 class ModelObject(msgspec.Struct):
     """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
     an alias names, `parent` the model that an adapter belongs to. `pools` are the kinds of pooled work that its engines do,
-    `scores_by` how it judges pairs of texts."""
+    `scores_by` how it judges pairs of texts. Of an outside provider's model, where the provider says so: the media that it takes
+    and makes, the most tokens of an answer, the kinds of work that it does, and what it costs."""
 
     id: str
     object: Literal["model"]
@@ -78,6 +84,11 @@ class ModelObject(msgspec.Struct):
     parent: str | msgspec.UnsetType = msgspec.UNSET
     max_model_len: int | msgspec.UnsetType = msgspec.UNSET
     scores_by: str | msgspec.UnsetType = msgspec.UNSET
+    input_modalities: list[str] | msgspec.UnsetType = msgspec.UNSET
+    output_modalities: list[str] | msgspec.UnsetType = msgspec.UNSET
+    max_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    kinds: list[str] | msgspec.UnsetType = msgspec.UNSET
+    pricing: dict[str, str | int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ModelList(msgspec.Struct):
@@ -153,7 +164,8 @@ class Status:
         if _is_googles(exchange):
             await self._google.all(exchange)
             return
-        cards = [self._card(name, exchange.caller) for name in self._services.lookup.names(exchange.caller)]
+        lists = await self._lists()
+        cards = [self._card(name, exchange.caller, lists) for name in self._services.lookup.names(exchange.caller)]
         if ANTHROPIC not in exchange.headers:
             await self._json(exchange, models_body(cards))
             return
@@ -165,15 +177,27 @@ class Status:
         if _is_googles(exchange):
             await self._google.one(exchange)
             return
-        card = self._card(exchange.path_values["model"], exchange.caller)
+        card = self._card(exchange.path_values["model"], exchange.caller, await self._lists())
         body = anthropic_model_body(card) if ANTHROPIC in exchange.headers else model_body(card)
         await self._json(exchange, body)
 
-    def _card(self, name: str, caller: Caller) -> ModelCard:
+    async def _lists(self) -> "ProviderLists | None":
+        """What outside providers list, once they have been asked; None without such a worker."""
+        registry = self._services.registry
+        if not registry.any_chat or not any(getattr(each.reached, "lists", False) for each in registry):
+            return None
+        from smg_core.apis.status.provider_lists import ProviderLists  # which gateways without such workers do not need
+
+        lists = self._services.side_tasks.one_of(ProviderLists, lambda: ProviderLists(self._services.clock))
+        await lists.look(registry)
+        return lists
+
+    def _card(self, name: str, caller: Caller, lists: "ProviderLists | None") -> ModelCard:
         """The card of one model, by its name or an alias that this caller may use. Raises as a request for it does."""
         model = self._services.lookup.served_or_refused(name, caller)
-        kinds = [each.facts for each in self._services.registry.of(model.name)]
-        return ModelCard(
+        workers = self._services.registry.of(model.name)
+        kinds = [each.facts for each in workers]
+        card = ModelCard(
             id=name,
             created=model.created,
             max_model_len=model.context_length or None,
@@ -184,6 +208,7 @@ class Status:
             media=_media_of(kinds),
             prices=self._prices(model.name, model.root),
         )
+        return card if lists is None else _with_listed(card, lists, workers)
 
     def _prices(self, *names: str) -> Mapping[str, str]:
         """What the model costs, by the entries of its workers or the table that requests are counted with; empty where neither
@@ -245,6 +270,32 @@ def curl(services: Services, base: str, model: str) -> str:
     body = json.dumps(asked).replace("'", r"'\''")
     key = "" if services.running.identify is anonymous else ' -H "authorization: Bearer $SMG_API_KEY"'
     return f"curl {base}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"
+
+
+def _with_listed(card: ModelCard, lists: "ProviderLists", workers: Sequence[Worker]) -> ModelCard:
+    """The card with what providers list of the model, where it is not known here."""
+    from smg_core.apis.status.provider_lists import joined_entries
+
+    found = lists.of(workers)
+    if not found:
+        return card
+    listed = joined_entries(found)
+    return attrs.evolve(
+        card,
+        max_model_len=card.max_model_len or listed.context or None,
+        output=listed.output or None,
+        media=_both(card.media, listed),
+        gives=None if listed.gives is None else sorted(listed.gives),
+        kinds=listed.kinds,
+        prices=card.prices or dict(listed.prices),
+    )
+
+
+def _both(media: Sequence[str] | None, listed: "ProviderModel") -> Sequence[str] | None:
+    """The media that a model takes, and that its provider can be sent."""
+    if media is None or listed.takes is None:
+        return media if listed.takes is None else sorted(listed.takes)
+    return sorted(listed.takes.intersection(media))
 
 
 def _media_of(facts: Sequence[EngineFacts]) -> Sequence[str] | None:

@@ -119,17 +119,6 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
         """Whether the answer is told in the provider's words too."""
         return self._model_named is not None
 
-    def event(self, data: bytes) -> list[Event]:
-        """The events of one event's data, of a provider that does not send them as a stream of text."""
-        events: list[Event] = []
-        if self.done or self.error is not None:
-            return events
-        try:
-            self._read(data, events)
-        except SmgError as error:
-            events += self.fail(error)
-        return events
-
     def _rest(self) -> bytes | None:
         return self._reader.rest()
 
@@ -146,6 +135,9 @@ class ProviderAnswerReader(StreamReader[bytes], Generic[E]):
                 self._held_back, self._held_back_bytes = [], 0
             elif self._held_back_bytes > self._limits.http_event_bytes:
                 raise EngineGarbled("The provider sent much that says nothing of an answer.")
+
+    event = _read
+    """The same, for providers that do not send their events as a stream of text."""
 
     def _object(self, body: bytes, events: list[Event]) -> None:
         """An answer that is one object: where it was asked for whole that is all of it, told in the provider's words too."""

@@ -29,6 +29,7 @@ from smg_core.engines.openai.call import HttpAnswerCall
 from smg_core.engines.pooling import PoolCall, Vector
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.unasked import Unasked
+from smg_core.engines.vendors.listing import ProviderModel
 from smg_core.engines.vendors.proven_call import ProvenCall, SentCall
 from smg_core.engines.vendors.wire_format import ProviderCall, WireFormat
 from smg_core.errors import EngineFailed, InternalError
@@ -39,6 +40,8 @@ __all__ = ["ProviderEngine"]
 
 _JSON = "application/json"
 _DEFAULTS = EnginesConfig()
+_LIST_BYTES, _LIST_S = 8 << 20, 10.0
+"""Of a provider's list of models: the bytes that are read, and the time that it may take."""
 _WELL_S = 60.0
 """How long a provider that was found well is not asked again: its questions have limits too."""
 
@@ -66,7 +69,7 @@ class ProviderEngine(Unasked):
         self._api = self.address.api if has_path or self.address.socket else wire.usual_path
         self._wire = wire
         self._signer = signer
-        self._model = model
+        self._model = self.vendor_model = model
         self._limits = limits
         self._well_until = 0.0  # by the loop's clock
 
@@ -178,6 +181,20 @@ class ProviderEngine(Unasked):
         if question is None:
             return None
         return self._wire.counted(await self._asked("POST", question))
+
+    @property
+    def lists(self) -> bool:
+        """Whether the provider lists its models."""
+        return self._wire.catalogue is not None
+
+    async def listed(self) -> Mapping[str, ProviderModel]:
+        """What the provider lists, by its names. Raises what kept it from answering."""
+        catalogue = self._wire.catalogue
+        if catalogue is None:
+            return {}
+        asked = ProviderCall(catalogue.path, b"", headers=catalogue.headers)
+        body = await self._asked("GET", asked, _LIST_S, _LIST_BYTES)
+        return await asyncio.to_thread(catalogue.read, body)
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the provider answers for the model, asked once a minute at most; one that is asked too often is well."""

@@ -13,6 +13,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.openai.asking import AnswerDecoder
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.errors import SmgError
 from smg_core.request import GenerationRequest
@@ -49,13 +50,15 @@ class DescribedModel(Struct, frozen=True):
 
 class WireFormat(Protocol):
     """One provider's API, for one model. `provider` is its name in messages, `usual_path` the API's where the URL has none, and
-    `vectors` how it is asked for pooled work. `maker` is who can read the reasoning that comes from it: what its originals have
+    `vectors` how it is asked for pooled work, `catalogue` where it lists its models (None: it lists none that say anything of
+    the worker's). `maker` is who can read the reasoning that comes from it: what its originals have
     as their provider and account (`Carried`)."""
 
     provider: str
     maker: tuple[str, str]
     usual_path: str
     vectors: VectorsFormat
+    catalogue: ModelCatalogue | None
 
     @property
     def facts(self) -> EngineFacts:

@@ -13,7 +13,7 @@ from smg_core.request import GenerationRequest, MediaSource, Part, Reasoning, Re
 from smg_core.routing import RoutingContext
 from smg_core.workers.worker import WorkerRole
 
-__all__ = ["prompt_text", "routing_context"]
+__all__ = ["prompt_length", "prompt_text", "routing_context"]
 
 _ROUTING_KEY = "x-smg-routing-key"
 _LONGEST_KEY = 512  # characters; a longer one stands as a hash
@@ -84,6 +84,12 @@ def prompt_text(request: GenerationRequest, most: int) -> str:
         if left <= 0:
             break
     return "".join(found)[:most]
+
+
+def prompt_length(request: GenerationRequest) -> int:
+    """About how many tokens is asked with, by its text; what media take is not known here."""
+    pieces = (request.prompt,) if isinstance(request.prompt, str) else _pieces(request)
+    return sum(map(len, pieces)) // _CHARACTERS
 
 
 def _pieces(request: GenerationRequest) -> Iterator[str]:

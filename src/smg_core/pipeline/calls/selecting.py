@@ -17,7 +17,7 @@ from smg_core.engines.handover import KvEnd, encoded_by, hands_to, reads_alone, 
 from smg_core.errors import NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer.trace import Trace
-from smg_core.pipeline.calls.routing_context import routing_context
+from smg_core.pipeline.calls.routing_context import prompt_length, routing_context
 from smg_core.pipeline.fit.fit import fitted
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Chosen, Placement, Select
@@ -32,6 +32,7 @@ from smg_core.workers.worker import ProbeCall, Worker, WorkerRole, records_of
 if TYPE_CHECKING:
     from smg_core.objectives.objectives import Objectives, TimedCall
     from smg_core.placement.placing import Placing
+    from smg_core.workers.rates import WorkerRate, WorkerRates
 
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
 
@@ -150,7 +151,7 @@ class Selecting:
         for roles in arrangements:
             with suppress(SmgError):
                 if "prefill" not in roles:
-                    return self._registry.room(self._takers(step, roles[0]))
+                    return self._registry.room(self._takers(step, roles[0]), self._tokens(step.prompted))
                 (first, tokens), (last, _) = map(self._registry.room, self._ends(step))
                 return min(first, last), tokens  # the second reads no prompt
         return 0, 0
@@ -346,7 +347,19 @@ class Selecting:
         except SmgError:
             self._refuse_for_now(prompted, role)
             raise
-        return self._registry.with_room(candidates)
+        return self._registry.with_room(candidates, self._tokens(prompted) if self._registry.any_rated else 1)
+
+    def _tokens(self, prompted: Prompted) -> int:
+        """The tokens that a request may take with its answer, where entries allow so many a minute; else 1."""
+        rates = self._registry.rates
+        return 1 if rates is None else _tokens_asked(prompted, rates)
+
+    def begin_rate(self, prompted: Prompted, worker: Worker) -> "WorkerRate | None":
+        """Charge a call that begins to what the entry of its worker allows in a minute; None where that says nothing."""
+        rates, sampling = self._registry.rates, prompted.request.sampling
+        if rates is None or not worker.spec.rated:
+            return None
+        return rates.begin(worker, prompted.request.model, _tokens_asked(prompted, rates), max(1, sampling.n))
 
     def _hand_over(self, step: Select, found: Sequence[Worker], ends: Sequence[Worker]) -> Mapping[str, float]:
         """What handing the cache over costs each worker of `found` that shares a host with none at the other end."""
@@ -543,6 +556,12 @@ def _sparing(step: Select) -> tuple[Select, ...]:
     others = [(starts - {start}) | {end for first, end in step.suspects if first == start} for start in sorted(starts)]
     without = replace(step, suspects=frozenset())
     return tuple(replace(without, exclude=step.exclude | names) for names in (starts | ends, starts, ends, *others))
+
+
+def _tokens_asked(prompted: Prompted, rates: "WorkerRates") -> int:
+    request = prompted.request
+    read, sampling = prompted.ids.size or prompt_length(request), request.sampling
+    return rates.demand(request.model, read, sampling.max_tokens, max(1, sampling.n))
 
 
 def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ stream. The outcome of every call is reported with its worker: success or error,
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -25,7 +25,11 @@ from smg_core.pipeline.calls.worker_loss import KnowsWorkers, Move, Moving, Take
 from smg_core.pipeline.flow.driver import Run, loop_call_later
 from smg_core.pipeline.flow.steps import Chosen, Stream
 from smg_core.pipeline.pairs.pairing import OnHandover, Pairs, says_something, untold
+from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.workers.worker import Worker, WorkerPlace
+
+if TYPE_CHECKING:
+    from smg_core.workers.rates import WorkerRate
 
 __all__ = ["OnOutcome", "Streaming"]
 
@@ -43,6 +47,14 @@ class OnOutcome(Protocol):
         ...
 
 
+class ChargesRates(KnowsWorkers, Protocol):
+    """Who also charges calls to what the entries of workers allow in a minute; `Selecting` does."""
+
+    def begin_rate(self, prompted: Prompted, worker: Worker) -> "WorkerRate | None":
+        """Charge a call that begins; None where the entry of its worker says nothing of that."""
+        ...
+
+
 class Streaming:
     """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
     two engines for one request; `selecting` knows the workers that could take them; `call_later` is the event loop's unless
@@ -54,7 +66,7 @@ class Streaming:
         *,
         clock: Clock,
         on_outcome: OnOutcome,
-        selecting: KnowsWorkers,
+        selecting: ChargesRates,
         call_later: CallLater = loop_call_later,
         pairs: Pairs | None = None,
         executor: FairExecutor | None = None,
@@ -66,7 +78,7 @@ class Streaming:
         self._on_outcome = on_outcome
         self._on_handover = on_handover
         self._call_later = call_later
-        self._moving = Moving(selecting)
+        self._moving, self._selecting = Moving(selecting), selecting
         self._running: dict[str, set[Move]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -88,6 +100,8 @@ class Streaming:
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         place = call.place = WorkerPlace(worker, step.chosen.reads)
+        rated = worker.spec.requests_a_minute or worker.spec.tokens_a_minute
+        rate = self._selecting.begin_rate(step.prompted, worker) if rated else None
         waits_for = _workers_of(step) if step.prefill is not None or step.encoders else {worker.name: worker}
         move = Move(step, attempt, run.answer, call.needs)
         for name in waits_for:
@@ -106,6 +120,8 @@ class Streaming:
             watch.stop()
             self._forget(move, waits_for)
             place.leave()
+            if rate is not None:
+                rate.end(attempt.usage(), begun=attempt.pushes > 0)
             if call.shared:
                 call.release_shared()
             if (attempt.release() or call.cut) and call.pairing is None:  # two legs are told by what holds them

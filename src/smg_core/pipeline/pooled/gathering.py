@@ -7,7 +7,7 @@ request one `AttemptEnded` is told, and one of each call that failed. Above: poo
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 from msgspec import Struct
@@ -39,6 +39,9 @@ from smg_core.request import PoolInput, PoolRequest
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import ProbeCall, Worker, WorkerPlace
+
+if TYPE_CHECKING:
+    from smg_core.workers.rates import WorkerRate
 
 __all__ = ["EMBEDDING", "Gathering", "PoolAttempt", "PoolChoice", "PoolItem", "PoolTerms", "PoolWorkers", "Pooled"]
 
@@ -143,6 +146,10 @@ class PoolWorkers(Protocol):
         """A call is under way."""
         ...
 
+    def begin_rate(self, worker: Worker, model: str, tokens: int) -> "WorkerRate | None":
+        """Charge a call that begins to what the entry of its worker allows in a minute; None where that says nothing."""
+        ...
+
     def lost_with(self, worker: Worker, error: SmgError, began: float) -> bool:
         """Whether a call that began at `began` and failed with `error` was lost with all the calls that its worker had."""
         ...
@@ -244,7 +251,8 @@ class Gathering:
         served = self._note(picked, began)
         self._calls += 1
         call_id = f"{self._request.id}-{self._calls}"
-        place = WorkerPlace(worker, sum(self._items[each].tokens for each in group))
+        tokens = sum(self._items[each].tokens for each in group)
+        place, rate = WorkerPlace(worker, tokens), self._pooling.begin_rate(worker, self._model.name, tokens)
         error: SmgError | None = None
         call: PoolAttempt | None = None
         answered = False
@@ -274,6 +282,8 @@ class Gathering:
             error = EngineStalled("The engine did not answer in time.", detail=f"{worker.name} is {worker.reason}")
         finally:
             place.leave()
+            if rate is not None:
+                rate.end(self._used(group), begun=answered)
             if call is not None:
                 reportable = None if self._terms.timeouts.impatient(error) else error
                 counts = answered or (reportable is not None and not isinstance(reportable, InternalError))
@@ -338,6 +348,11 @@ class Gathering:
             self._check_size(size)
         for place, vector in zip(group, vectors, strict=True):
             self._found[place] = vector
+
+    def _used(self, group: tuple[int, ...]) -> Usage:
+        """What the engine says that the inputs of a call had."""
+        found = (self._found[place] for place in group)
+        return Usage(sum(each.tokens for each in found if each is not None), 0)
 
     def _check_size(self, size: int) -> None:
         asked = self._request.dimensions

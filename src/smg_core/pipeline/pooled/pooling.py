@@ -37,6 +37,7 @@ from smg_core.workers.worker import Worker
 if TYPE_CHECKING:
     from smg_core.guardrails.guards import Guards
     from smg_core.placement.placing import Placing
+    from smg_core.workers.rates import WorkerRate
 
 __all__ = ["Pooling", "WakingFor"]
 
@@ -107,7 +108,8 @@ class Pooling:
         """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
         Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
-        found = self._registry.admitted(self._registry.with_room(self._able(request, model, item, exclude, api)), now)
+        able = self._able(request, model, item, exclude, api)
+        found = self._registry.admitted(self._registry.with_room(able, item.tokens or 1), now)
         wishes = None
         if self.placement is not None:
             wishes = self.placement.wishes(request.caller, model, api, request.headers)
@@ -154,6 +156,11 @@ class Pooling:
             return self._registry.room(self._able(request, model, item, exclude, api))
         except SmgError:
             return 0, 0
+
+    def begin_rate(self, worker: Worker, model: str, tokens: int) -> "WorkerRate | None":
+        """Charge a call that begins to what the entry of its worker allows in a minute; None where that says nothing."""
+        rates = self._registry.rates if worker.spec.rated else None
+        return None if rates is None else rates.begin(worker, model, max(1, tokens))
 
     def lost_with(self, worker: Worker, error: SmgError, began: float) -> bool:
         """Whether a call that began at `began` and failed with `error` was lost with all the calls that its worker had."""

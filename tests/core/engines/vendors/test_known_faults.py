@@ -474,7 +474,12 @@ def test_a_signature_behind_a_text_comes_behind_it() -> None:
 
 @pytest.mark.parametrize(
     ("said", "reason"),
-    [("MALFORMED_FUNCTION_CALL", "malformed_call"), ("MAX_TOKENS", "length"), ("SAFETY", "content_filter")],
+    [
+        ("MALFORMED_FUNCTION_CALL", "malformed_call"),
+        ("MAX_TOKENS", "length"),
+        ("CONTINUATION", "length"),
+        ("SAFETY", "content_filter"),
+    ],
 )
 def test_why_gemini_stopped_is_told_for_what_it_is(said: str, reason: str) -> None:
     events = read("gemini", gemini_stream([{"text": "Yes"}], stop=said))

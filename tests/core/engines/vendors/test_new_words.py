@@ -2,8 +2,12 @@
 
 import base64
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
+import anthropic.types
+import botocore.session
+import google.genai.types
 import pytest
 from tests.core.engines.vendors.bedrock.event_streams import event_frame
 from tests.core.engines.vendors.samples import talk
@@ -13,7 +17,11 @@ from tests.providers.bedrock_answers import converse_stream
 from tests.providers.chat_answers import chat_stream
 
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.anthropic.events import _REASONS as CLAUDES_REASONS
+from smg_core.engines.vendors.bedrock.converse_events import _REASONS as BEDROCKS_REASONS
+from smg_core.engines.vendors.endings import GAVE_UP as FAILURES
 from smg_core.engines.vendors.failures import ProviderFailed
+from smg_core.engines.vendors.gemini.events import _REASONS as GEMINIS_REASONS
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, TextDelta, Usage, Verbatim
 from smg_core.origin import Origin
@@ -206,3 +214,20 @@ def test_a_client_of_the_providers_own_api_is_told_such_a_block(kind: str, words
     assert b"novelty" in told
     assert all(len(each.pieces) == 1 for each in events if isinstance(each, Verbatim))  # no place waits for a seal
     assert reasons(events) == ["stop"]
+
+
+_BEDROCK = botocore.session.get_session().get_service_model("bedrock-runtime").shape_for("StopReason")
+
+
+@pytest.mark.parametrize(
+    ("known", "official"),
+    [
+        (CLAUDES_REASONS, get_args(anthropic.types.StopReason)),
+        (GEMINIS_REASONS, [each.value for each in google.genai.types.FinishReason]),
+        (BEDROCKS_REASONS, _BEDROCK.enum),
+    ],
+)
+def test_every_reason_to_end_of_the_official_types_is_known(known: Mapping[str, str], official: Sequence[str]) -> None:
+    """One that is not known ends an answer as usual, which a newer library may show to be wrong."""
+    assert len(official) >= 5
+    assert set(official) - known.keys() - FAILURES <= {"FINISH_REASON_UNSPECIFIED"}

@@ -17,6 +17,7 @@ from smg_core.engines.vendors.anthropic.events import MessagesDecoder, error_in
 from smg_core.engines.vendors.anthropic.facts import ModelFacts, facts_of, named_facts
 from smg_core.engines.vendors.anthropic.turns import PROVIDER
 from smg_core.engines.vendors.anthropic.wire import ClaudeErrorWire
+from smg_core.engines.vendors.listing import ANTHROPIC_LIST, ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.refusals import waited
 from smg_core.engines.vendors.vectors import VectorsFormat
@@ -46,6 +47,7 @@ class MessagesFormat:
     maker = (PROVIDER, "")
     usual_path = "/v1"
     vectors: VectorsFormat = VectorsFormat()
+    catalogue: ModelCatalogue | None = ANTHROPIC_LIST
 
     def __init__(self, facts_known: ModelFacts | None = None) -> None:
         self._known = facts_known

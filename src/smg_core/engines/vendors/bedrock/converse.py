@@ -16,6 +16,7 @@ from smg_core.engines.vendors.bedrock.converse_body import write_converse
 from smg_core.engines.vendors.bedrock.converse_events import ConverseDecoder
 from smg_core.engines.vendors.bedrock.converse_turns import PROVIDER
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import BedrockVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -61,6 +62,7 @@ class ConverseFormat:
     maker = (PROVIDER, "")
     usual_path = ""
     vectors: VectorsFormat = BedrockVectors()
+    catalogue: ModelCatalogue | None = None
 
     @property
     def facts(self) -> EngineFacts:

@@ -80,7 +80,15 @@ class EventStreamReader:
             need = int(total)
             if end - at < need:
                 break
-            found.append(_message(data, at, at + need - _SUM.size, at + _PRELUDE.size + headers))
+            last, payload = at + need - _SUM.size, at + _PRELUDE.size + headers
+            if zlib.crc32(data[at:last]) != _SUM.unpack_from(data, last)[0]:
+                raise _garbled("the checksum of a message is wrong")
+            block = data[at + _PRELUDE.size : payload]
+            try:
+                named = _known_headers(block) if headers <= _REPEATED else _headers(block)
+            except (struct.error, IndexError, UnicodeDecodeError):
+                raise _garbled("the headers of a message cannot be read") from None
+            found.append(EventMessage(named, data[payload:last]))
             at, need = at + need, _PRELUDE.size
         if at < end:
             self._held += data[at:]
@@ -91,18 +99,6 @@ class EventStreamReader:
     def within(self) -> bool:
         """Whether the stream has begun a message that is not whole."""
         return bool(self._held)
-
-
-def _message(data: bytes, at: int, end: int, payload: int) -> EventMessage:
-    """The message that begins at `at`, has its checksum at `end` and its payload from `payload` on."""
-    if zlib.crc32(data[at:end]) != _SUM.unpack_from(data, end)[0]:
-        raise _garbled("the checksum of a message is wrong")
-    block = data[at + _PRELUDE.size : payload]
-    try:
-        named = _known_headers(block) if len(block) <= _REPEATED else _headers(block)
-    except (struct.error, IndexError, UnicodeDecodeError):
-        raise _garbled("the headers of a message cannot be read") from None
-    return EventMessage(named, data[payload:end])
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ from smg_core.engines.vendors.bedrock.betas import known_betas
 from smg_core.engines.vendors.bedrock.converse import model_path
 from smg_core.engines.vendors.bedrock.event_stream import EventMessage
 from smg_core.engines.vendors.bedrock.refusals import error_of_reply
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -63,6 +64,7 @@ class InvokeMessagesFormat:
     maker = MessagesFormat.maker
     usual_path = ""
     vectors: VectorsFormat = VectorsFormat()
+    catalogue: ModelCatalogue | None = None
 
     def __init__(self) -> None:
         self._messages = _MessagesOnBedrock()
@@ -132,10 +134,20 @@ class _Invoked(BedrockAnswer):
     def __init__(self, inner: ProviderAnswerReader[Any], limits: EnginesConfig) -> None:
         super().__init__(limits)
         self._inner = inner
+        self._usual: object = None  # the headers of events, which all of them have as one object
 
     @property
     def finished(self) -> bool:
         return self._inner.finished
+
+    def _read(self, piece: EventMessage, events: list[Event]) -> None:
+        if piece.headers is self._usual:  # no call: this runs for every token
+            self._message(piece, events)
+        elif piece.headers.get(":event-type") == "chunk" and piece.headers.get(":message-type") == "event":
+            self._usual = piece.headers
+            self._message(piece, events)
+        else:
+            super()._read(piece, events)
 
     def _message(self, message: EventMessage, events: list[Event]) -> None:
         if message.headers.get(":event-type") != "chunk":
@@ -146,8 +158,8 @@ class _Invoked(BedrockAnswer):
             raise EngineGarbled(
                 "The provider sent what is no event of an answer.", detail=str(error), outside_text=str(error)
             ) from None
-        events += self._inner.event(event)
-        self.done, self.error = self._inner.done, self._inner.error
+        self._inner.event(event, events)
+        self.done = self._inner.done
 
     def fail(self, error: SmgError) -> list[Event]:
         self.error = error

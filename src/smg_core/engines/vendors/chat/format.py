@@ -21,6 +21,7 @@ from smg_core.engines.vendors.chat.profiles import ChatProfile
 from smg_core.engines.vendors.chat.refusals import chat_refusal, error_in_chunk
 from smg_core.engines.vendors.chat.verbatim import VerbatimChat
 from smg_core.engines.vendors.endings import GAVE_UP, gave_up
+from smg_core.engines.vendors.listing import OPENAI_LIST, ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.pictures import picture_call
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
@@ -44,6 +45,7 @@ class ChatFormat:
         self.maker = (profile.name, "")
         self.usual_path = "" if api_version else profile.path
         self.vectors: VectorsFormat = self._vectors(profile, api_version)
+        self.catalogue: ModelCatalogue | None = OPENAI_LIST if profile.lists else None
         self._profile = profile
         self._api_version = api_version
         self._learnt: set[str] = set()

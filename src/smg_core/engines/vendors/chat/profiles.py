@@ -47,7 +47,7 @@ class ChatProfile:
     `usage_asked`: it is asked for its counts. `forced_reasoning`: a call may be demanded while the model reasons. `json_schema`:
     it is held to a schema, and not to JSON alone. `documents`: it reads PDF itself. `embeds`: it makes vectors of texts at
     `/embeddings`; `scores`: and scores of documents at `/rerank`; `pictures`: it has OpenAI's routes for pictures. `details`: it
-    has details of its reasoning, which it wants back unchanged."""
+    has details of its reasoning, which it wants back unchanged. `lists`: it lists its models at `/models`."""
 
     name: str
     takes: frozenset[str]
@@ -76,6 +76,7 @@ class ChatProfile:
     scores: bool = False
     pictures: bool = False
     details: bool = False
+    lists: bool = True
 
 
 AZURE = ChatProfile(
@@ -89,9 +90,10 @@ AZURE = ChatProfile(
     embeds=True,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     pictures=True,
+    lists=False,  # of models, and not of what is deployed
 )
 
-OPENAI = attrs.evolve(AZURE, name="openai-chat", takes=AZURE.takes - {"data_sources"}, path="/v1")
+OPENAI = attrs.evolve(AZURE, name="openai-chat", takes=AZURE.takes - {"data_sources"}, path="/v1", lists=True)
 
 _ROWS = (
     OPENAI,
@@ -181,6 +183,7 @@ _ROWS = (
         embeds=True,
         most={"frequency_penalty": (0.0, 1.0), "presence_penalty": (0.0, 1.0), "top_p": (0.01, 0.99)},
         usage_asked=False,
+        lists=False,  # at another address than that of this API
     ),
 )
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.responses.format import ResponsesFormat
 from smg_core.engines.vendors.vectors import OpenAiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall
@@ -25,6 +26,7 @@ class AzureResponsesFormat:
     addresses are."""
 
     provider = "azure"
+    catalogue: ModelCatalogue | None = None  # it lists models, and not what is deployed
 
     def __init__(self, account: str, api_version: str = "") -> None:
         self.usual_path = "" if api_version else "/openai/v1"

@@ -14,6 +14,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.vendors.anthropic.format import MessagesFormat
+from smg_core.engines.vendors.listing import ModelCatalogue
 from smg_core.engines.vendors.vectors import VectorsFormat, VertexVectors
 from smg_core.engines.vendors.wire_format import DescribedModel, ProviderCall, WireFormat
 from smg_core.errors import EngineGarbled, SmgError
@@ -32,6 +33,7 @@ class VertexFormat:
     provider = "vertex"
     usual_path = "/v1"
     vectors: VectorsFormat = VertexVectors()
+    catalogue: ModelCatalogue | None = None
 
     def __init__(self, inner: WireFormat) -> None:
         self._inner = inner
@@ -82,6 +84,7 @@ class VertexMessagesFormat:
     maker = MessagesFormat.maker
     usual_path = "/v1"
     vectors: VectorsFormat = VectorsFormat()
+    catalogue: ModelCatalogue | None = None
 
     def __init__(self) -> None:
         self._messages = MessagesFormat()

@@ -45,12 +45,14 @@ __all__ = ["GeminiDecoder", "gemini_error_in"]
 _REASONS: Mapping[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # of one answer: nobody here goes on with it by the token that comes beside it
     "MALFORMED_FUNCTION_CALL": "malformed_call",
     "UNEXPECTED_TOOL_CALL": "malformed_call",
     "TOO_MANY_TOOL_CALLS": "malformed_call",
     **dict.fromkeys(
         (
             *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR"),
+            *("ESCALATION", "PUP_LIMITED_DISABLED"),
             *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
         ),
         "content_filter",

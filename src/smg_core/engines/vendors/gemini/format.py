@@ -14,6 +14,7 @@ from smg_core.engines.vendors.gemini.contents import PROVIDER
 from smg_core.engines.vendors.gemini.events import GeminiDecoder, gemini_error_in
 from smg_core.engines.vendors.gemini.facts import GeminiFacts, gemini_facts
 from smg_core.engines.vendors.gemini.wire import GeminiErrorWire
+from smg_core.engines.vendors.listing import GEMINI_LIST, ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.vectors import GeminiVectors, VectorsFormat
 from smg_core.engines.vendors.wire_format import EVENTS, WHOLE, DescribedModel, ProviderCall
@@ -46,6 +47,7 @@ class GeminiFormat:
     maker = (PROVIDER, "")
     usual_path = "/v1beta"
     vectors: VectorsFormat = GeminiVectors()
+    catalogue: ModelCatalogue | None = GEMINI_LIST
 
     def __init__(self) -> None:
         self._context = self._output = 0

@@ -8,6 +8,7 @@ from msgspec import Struct
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.http.answer import HttpReply
 from smg_core.engines.settings import EnginesConfig
+from smg_core.engines.vendors.listing import OPENAI_LIST, ModelCatalogue
 from smg_core.engines.vendors.losses import Losses
 from smg_core.engines.vendors.pictures import picture_call
 from smg_core.engines.vendors.refusals import waited
@@ -43,6 +44,7 @@ class ResponsesFormat:
     provider = PROVIDER
     usual_path = "/v1"
     vectors: VectorsFormat = OpenAiVectors("openai")
+    catalogue: ModelCatalogue | None = OPENAI_LIST
 
     def __init__(self, account: str = "") -> None:
         self._account = account
