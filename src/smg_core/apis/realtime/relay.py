@@ -274,8 +274,10 @@ class RelayedSession:
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
-                await self._take_event(event, data)
-                await self._outbox.room()
+                if told := await self._take_event(event, data):
+                    self._socket.count(await self._outbox.pass_on(told))
+                else:
+                    await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
 
@@ -294,35 +296,35 @@ class RelayedSession:
             lambda _: read_server_event(data), size=len(data), caller=tenant
         )
 
-    async def _take_event(self, event: ServerEvent, data: bytes) -> None:
+    async def _take_event(self, event: ServerEvent, data: bytes) -> bytes:
+        """Do what an event asks for, and return what the client is told of it: nothing of a response that is not to be."""
         kind = event.type
         if kind == "rate_limits.updated":
-            return  # those of the operator's account there
+            return b""  # those of the operator's account there
         if not kind.startswith("response."):
-            self._put(self._renamed(event, data))
-            return
+            return self._renamed(event, data)
         id = event.response_id or response_id(event.response)
         if kind == "response.created":
             await self._created(id, data)
-            return
+            return b""
         if id in self._muted:
             if kind == "response.done":
                 self._muted.discard(id)
-            return
+            return b""
         response = self._under_way.get(id)
         if kind == "response.done":
             self._under_way.pop(id, None)
             self._put(data)
             if response is not None:
                 response.call.ended(usage_of(event.response), failure_of(event.response))
-            return
+            return b""
         if response is not None and not response.call.over:
             response.call.at_work()
             if text := event.text():
                 response.call.add_text(text)
             if response.call.over:  # plugins have refused what was said
-                return
-        self._put(data)
+                return b""
+        return data
 
     def _renamed(self, event: ServerEvent, data: bytes) -> bytes:
         """An event that is of no response, as the client knows what it speaks of."""
