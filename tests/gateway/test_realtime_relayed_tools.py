@@ -380,3 +380,82 @@ async def test_a_server_that_does_not_go_on_behind_a_call_fails_the_response_and
         await settled(house)
     assert events[-1]["response"]["status"] == "failed"
     assert "error" not in [each["type"] for each in events]
+
+
+# ------------------------------------------------------------------------------------------- where else tools are named
+
+
+async def test_a_response_may_have_tools_of_its_own_and_demand_one(tools: ToolServer, tmp_path: Path) -> None:
+    tools.go.set()
+    async with (
+        speaking(one_that_waits) as peer,
+        between(tmp_path, tools, peer.url) as house,
+        talk(house, LIVE) as socket,
+    ):
+        choice = {"type": "mcp", "server_label": "notes", "name": "wait"}
+        await send(socket, "response.create", response={"tools": [MINE, NOTES], "tool_choice": choice, "input": []})
+        done = (await next_of(socket, "response.done"))["response"]
+        await send(socket, "response.create")
+        await next_of(socket, "response.done")
+        await settled(house)
+    first, second, third = peer.of("response.create")
+    call, output = [item["id"] for item in done["output"]], peer.of("conversation.item.create")[0]["item"]
+    assert {tool["name"] for tool in first["response"]["tools"]} > {"mine", "notes__add", "notes__wait"}
+    assert first["response"]["tool_choice"] == {"type": "function", "name": "notes__wait"}
+    assert second["response"]["tool_choice"] == "auto"
+    assert second["response"]["input"] == [{"type": "item_reference", "id": id} for id in (*call, output["id"])]
+    assert (output["call_id"], output["output"]) == ("call_1", "WAITED-it")
+    assert "response" not in third
+
+
+async def test_a_name_that_the_client_gives_its_own_function_is_the_clients(tools: ToolServer, tmp_path: Path) -> None:
+    async def calls_add(connection: ServerConnection, peer: Peer) -> None:
+        if peer.heard[-1]["type"] == "response.create":
+            await calls(connection, "resp_1", call_item("notes__add", "1", a=1, b=2))
+        elif peer.heard[-1]["type"] == "session.update":
+            await tell(connection, "session.updated", session={"type": "realtime", **peer.heard[-1]["session"]})
+
+    own = {**MINE, "name": "notes__add"}
+    async with (
+        speaking(calls_add) as peer,
+        between(tmp_path, tools, peer.url) as house,
+        talk(house, LIVE) as socket,
+    ):
+        for offered in ([NOTES], [own, NOTES]):
+            await send(socket, "session.update", session={"type": "realtime", "tools": offered})
+            updated = await next_of(socket, "session.updated")
+        await send(socket, "response.create")
+        done = (await next_of(socket, "response.done"))["response"]
+        await settled(house)
+    assert updated["session"]["tools"] == [own, NOTES]
+    assert [item["type"] for item in done["output"]] == ["function_call"]
+    assert tools.ran == []
+
+
+async def test_a_session_that_takes_its_tools_away_has_none(tools: ToolServer, tmp_path: Path) -> None:
+    async with waiting_for_a_tool(tmp_path, tools) as (_, house, socket):
+        tools.go.set()
+        await next_of(socket, "response.done")
+        await send(socket, "session.update", session={"type": "realtime", "tools": []})
+        updated = await next_of(socket, "session.updated")
+        await send(socket, "response.create")
+        await next_of(socket, "response.done")
+        await settled(house)
+    assert updated["session"]["tools"] == []
+    assert len(house.observer.of(ToolCalled)) == 1
+
+
+@pytest.mark.full
+async def test_a_client_secret_may_bring_tools_that_run_here(tools: ToolServer, tmp_path: Path) -> None:
+    async with over_http(SIMULATOR) as there, between(tmp_path, tools, there.url) as house:
+        session = {"type": "realtime", "model": "live", "tools": [NOTES]}
+        made = await house.http.post("/v1/realtime/client_secrets", json={"session": session})
+        bearer = {"authorization": f"Bearer {made.json()['value']}"}
+        there.engine.say(ADD, DONE)
+        async with talk(house, "/v1/realtime", additional_headers=bearer) as socket:
+            updated = await next_of(socket, "session.updated")
+            await next_of(socket, "mcp_list_tools.completed")
+            await say(socket, "2 + 3?")
+            events = in_order(await respond(socket))
+    assert updated["session"]["tools"] == [NOTES]
+    assert events[-1]["response"]["output"][0]["output"] == "SUM-5"

@@ -88,10 +88,11 @@ class ToolInjection:
         asked = asked_tools(fields.get("tools"), self._bounds, f"{at}.tools")
         listed: tuple[ListedServer, ...] = ()
         told: dict[str, Json] = dict(fields)
+        self.tools.claim(fields.get("tools"))
         if asked is not None and self._listing is not None:
             step = ListTools(asked.servers, self._socket.caller, self._socket.headers)
             listed = await self._listing.listed(step)
-            told["tools"] = self.tools.offer(asked, listed, self._bounds)
+            told["tools"] = self.tools.offer(asked, listed, self._bounds, lasting=at == "session")
         if "tool_choice" in told:
             told["tool_choice"] = self.tools.choice(told["tool_choice"], f"{at}.tool_choice")
         return told, asked, listed

@@ -104,6 +104,7 @@ class SessionTools:
     def __init__(self) -> None:
         self._by_name: dict[str, _Server] = {}
         self._servers: dict[str, _Server] = {}
+        self._passing: dict[str, _Server] = {}  # those of the newest response that had some of its own
         self._own: tuple[str, ...] = ()
         self._passed_on: list[Json] = []
         self._sent: list[Json] = []  # all tools, as the server knows them
@@ -125,17 +126,31 @@ class SessionTools:
         make up."""
         if not isinstance(name, str):
             return False
-        begins = tuple(flat_name(label, "") for label in self._servers)
-        return name in self._by_name or (name not in self._own and name.startswith(begins) if begins else False)
+        here = {**self._passing, **self._servers}
+        server = self._by_name.get(name)
+        if server is not None:
+            return str(server.tool.config["label"]) in here
+        return name not in self._own and name.startswith(tuple([flat_name(label, "") for label in here]))
 
-    def offer(self, asked: AskedTools, listed: Sequence[ListedServer], bounds: McpConfig) -> list[Json]:
-        """What the server is told in place of these tools. Raises InvalidRequest for too many."""
+    def claim(self, tools: Json) -> None:
+        """The client's own functions among these tools have their names from now on."""
+        for name in _function_names(tools) if isinstance(tools, list) else ():
+            self._by_name.pop(name, None)
+
+    def offer(
+        self, asked: AskedTools, listed: Sequence[ListedServer], bounds: McpConfig, *, lasting: bool
+    ) -> list[Json]:
+        """What the server is told in place of these tools, for the session where they are `lasting`, else for a response. Raises
+        InvalidRequest for too many."""
         offers, current = with_offers(asked.request, listed, bounds)
         by_label = {
             server.label: _Server(shown, tool)
             for server, shown, tool in zip(asked.servers, asked.shown, asked.hosted, strict=True)
         }
-        self._servers |= by_label
+        if lasting:
+            self._servers |= by_label
+        else:
+            self._passing = by_label
         self._by_name |= {name: by_label[offer.server.label] for name, offer in offers.items()}
         for name in list(islice(self._by_name, max(0, len(self._by_name) - _KNOWN))):
             del self._by_name[name]
@@ -143,11 +158,9 @@ class SessionTools:
 
     def choice(self, choice: Json, at: str) -> Json:
         """A choice of tools as the server is told it. Raises InvalidRequest for one of a server here that names no tool."""
-        if (
-            not isinstance(choice, dict)
-            or choice.get("type") != "mcp"
-            or choice.get("server_label") not in self._servers
-        ):
+        if not isinstance(choice, dict) or choice.get("type") != "mcp":
+            return choice
+        if choice.get("server_label") not in {**self._passing, **self._servers}:
             return choice
         label, name = str(choice["server_label"]), choice.get("name")
         if not isinstance(name, str) or (flat := flat_name(label, name)) not in self._by_name:
