@@ -54,10 +54,10 @@ class ToolInjection:
     async def session(self, fields: JsonObject) -> tuple[JsonObject, list[bytes]]:
         """The settings of a session as its server is told them, and the events that tell the client of what servers offer. Raises
         SmgError, where they cannot be had."""
-        told, asked, listed = await self._injected(fields, "session")
-        new = [each for each in listed if asked is not None and each.server.label not in self.tools.told]
-        self.tools.told |= {each.server.label for each in new}
-        return told, [line for each in new for line in self._list(each)]
+        sent, asked, listed = await self._injected(fields, "session")
+        new = [each for each in listed if asked is not None and each.server.label not in self.tools.listed]
+        self.tools.listed |= {each.server.label for each in new}
+        return sent, [line for each in new for line in self._list(each)]
 
     async def response(self, fields: JsonObject) -> InjectedResponse:
         """A response with these fields. Raises SmgError, where it cannot be asked for."""
@@ -71,8 +71,8 @@ class ToolInjection:
             if self.tools.offered and "tools" not in fields:
                 fields = {**fields, "tools": self.tools.passed_on}
             return InjectedResponse(fields)
-        told, asked, _ = await self._injected(fields, "response")
-        return InjectedResponse(told, self.tools.of_response(asked, fields))
+        sent, asked, _ = await self._injected(fields, "response")
+        return InjectedResponse(sent, self.tools.of_response(asked, fields))
 
     def begun(self) -> InjectedResponse:
         """A response that the server begins by itself."""
@@ -87,15 +87,15 @@ class ToolInjection:
     ) -> tuple[JsonObject, AskedTools | None, tuple[ListedServer, ...]]:
         asked = asked_tools(fields.get("tools"), self._bounds, f"{at}.tools")
         listed: tuple[ListedServer, ...] = ()
-        told: dict[str, Json] = dict(fields)
+        sent: dict[str, Json] = dict(fields)
         self.tools.claim(fields.get("tools"))
         if asked is not None and self._listing is not None:
             step = ListTools(asked.servers, self._socket.caller, self._socket.headers)
             listed = await self._listing.listed(step)
-            told["tools"] = self.tools.offer(asked, listed, self._bounds, lasting=at == "session")
-        if "tool_choice" in told:
-            told["tool_choice"] = self.tools.choice(told["tool_choice"], f"{at}.tool_choice")
-        return told, asked, listed
+            sent["tools"] = self.tools.offer(asked, listed, self._bounds, lasting=at == "session")
+        if "tool_choice" in sent:
+            sent["tool_choice"] = self.tools.choice(sent["tool_choice"], f"{at}.tool_choice")
+        return sent, asked, listed
 
     def _list(self, listed: ListedServer) -> list[bytes]:
         """What is told of the tools of a server, once in a session."""

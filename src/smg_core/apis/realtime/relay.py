@@ -143,8 +143,8 @@ class RelayedSession:
         part = "session" if frame.kind == "session.update" else "response"
         fields = whole.get(part)
         if frame.kind == "session.update" and isinstance(fields, dict):
-            told, lines = await self._injection.session(fields)
-            await socket.send(encode_object({**whole, part: told}))
+            sent, lines = await self._injection.session(fields)
+            await socket.send(encode_object({**whole, part: sent}))
             self._socket.count(self._outbox.put(lines))
         elif frame.kind == "response.create" and isinstance(fields, dict | None):
             asked = await self._injection.response(fields or {})
@@ -233,8 +233,8 @@ class RelayedSession:
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
-                if told := await self._take_event(event, data):
-                    self._socket.count(await self._outbox.pass_on(told))
+                if shown := await self._take_event(event, data):
+                    self._socket.count(await self._outbox.pass_on(shown))
                 else:
                     await self._outbox.room()
         except WorkerError as error:
@@ -293,8 +293,8 @@ class RelayedSession:
         call = call_of(whole.get("item")) if kind == "response.output_item.done" else None
         if call is not None and not response.call.over:
             response.call.add_call(*call)
-        told = merged.told(whole)
-        return b"" if told is None else encode_object(told)
+        shown = merged.shown(whole)
+        return b"" if shown is None else encode_object(shown)
 
     def _done(self, response: RelayedResponse | None, event: ServerEvent, data: bytes) -> None:
         """The server has ended a response. Where it has called tools that run here, that is not the end of it for the client."""
@@ -318,17 +318,17 @@ class RelayedSession:
         """An event that is of no response, as the client knows what it speaks of."""
         kind, injection = event.type, self._injection
         if kind in ("session.created", "session.updated"):
-            return self._told_settings(named_as(data, self._model))
+            return self._settings_shown(named_as(data, self._model))
         if kind == "error" and (about := error_about(event.error)) is not None:
             return self._error(about, data)
         if kind == "input_audio_buffer.speech_started" and self._interrupts:
             self._cut_paused()
         if injection.tools.used and (kind.startswith("conversation.item.") or b'"previous_item_id"' in data):
-            told = injection.view.told(await self._plain(data))
-            return b"" if told is None else encode_object(told)
+            shown = injection.view.shown(await self._plain(data))
+            return b"" if shown is None else encode_object(shown)
         return data
 
-    def _told_settings(self, named: bytes) -> bytes:
+    def _settings_shown(self, named: bytes) -> bytes:
         whole = plain_event(named)
         session = whole.get("session")
         if not isinstance(session, dict):

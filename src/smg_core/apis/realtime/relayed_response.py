@@ -29,10 +29,10 @@ from smg_core.serving.inference import Inference
 from smg_core.serving.services import Services
 from smg_core.wire.errors import responses_error
 
-__all__ = ["Heard", "RelayedResponse", "relayed_api", "relayed_handler"]
+__all__ = ["RelayedEncoder", "RelayedResponse", "relayed_api", "relayed_handler"]
 
 
-class Heard:
+class RelayedEncoder:
     """The encoder of a response whose events have left already: writes what is told of tools that run here, and keeps the `error`
     that it ends with. `merged` is there where tools run here; `answers` are the calls that are over, with their outputs."""
 
@@ -97,7 +97,7 @@ class RelayedResponse:
     reported: bool = False
     cut: str = ""
     over: bool = False
-    heard: Heard = attrs.field(factory=Heard)
+    heard: RelayedEncoder = attrs.field(factory=RelayedEncoder)
     waited: asyncio.Event = attrs.field(factory=asyncio.Event)
     disconnect: Disconnect = attrs.field(factory=Disconnect)
     task: "asyncio.Task[None] | None" = None
@@ -128,11 +128,11 @@ _UNASKED = RelayedTurns(RelayedTurn(_not_asked, lambda: None, lambda: None))
 
 def relayed_handler(services: Services) -> Inference[RelayedRequest]:
     """What answers the requests of all sessions that are passed through, without what each response has of its own."""
-    return Inference(services, relayed_api("", "", "", (), _UNASKED, Heard()))
+    return Inference(services, relayed_api("", "", "", (), _UNASKED, RelayedEncoder()))
 
 
 def relayed_api(
-    model: str, session: str, home: str, tools: tuple[Tool, ...], live: RelayedTurns, heard: Heard
+    model: str, session: str, home: str, tools: tuple[Tool, ...], live: RelayedTurns, heard: RelayedEncoder
 ) -> Api[RelayedRequest]:
     """The row of the API for one response of a session that is passed through."""
 

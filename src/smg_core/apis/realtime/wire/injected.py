@@ -99,7 +99,7 @@ def _function_names(tools: Sequence[Json]) -> list[str]:
 
 
 class SessionTools:
-    """The tools that run here of one session. `told` are the labels of the servers whose tools the client has been told."""
+    """The tools that run here of one session. `listed` are the labels of the servers whose tools the client knows."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Server] = {}
@@ -109,7 +109,7 @@ class SessionTools:
         self._passed_on: list[Json] = []
         self._sent: list[Json] = []  # all tools, as the server knows them
         self._forced = False
-        self.told: set[str] = set()
+        self.listed: set[str] = set()
 
     @property
     def used(self) -> bool:
@@ -154,7 +154,7 @@ class SessionTools:
         self._by_name |= {name: by_label[offer.server.label] for name, offer in offers.items()}
         for name in list(islice(self._by_name, max(0, len(self._by_name) - _KNOWN))):
             del self._by_name[name]
-        return [*asked.passed_on, *(_told(tool) for tool in current.tools if _is_offered(tool, offers))]
+        return [*asked.passed_on, *(_as_function(tool) for tool in current.tools if _is_offered(tool, offers))]
 
     def choice(self, choice: Json, at: str) -> Json:
         """A choice of tools as the server is told it. Raises InvalidRequest for one of a server here that names no tool."""
@@ -214,7 +214,7 @@ class SessionTools:
         before = fields.get("tools", self._sent)
         names = set(_function_names(before if isinstance(before, list) else []))
         functions = [tool for tool in request.tools if isinstance(tool, FunctionTool) and tool.name in self._by_name]
-        if found := [_told(tool) for tool in functions if tool.name not in names]:
+        if found := [_as_function(tool) for tool in functions if tool.name not in names]:
             made["tools"] = [*(before if isinstance(before, list) else []), *found]
         return made
 
@@ -223,7 +223,7 @@ def _is_offered(tool: Tool, offers: Mapping[str, Offer]) -> bool:
     return isinstance(tool, FunctionTool) and tool.name in offers
 
 
-def _told(tool: Tool) -> JsonObject:
+def _as_function(tool: Tool) -> JsonObject:
     """A function as servers of Realtime take it."""
     if not isinstance(tool, FunctionTool):
         return {}

@@ -22,7 +22,6 @@ __all__ = ["ClientsView", "MergedResponse", "call_of"]
 _KNOWN = 4096
 """Items of calls of which a session knows what they stand for: the newest."""
 _ADDS = ("conversation.item.added", "conversation.item.done", "conversation.item.created")
-Names = Callable[[str], str]
 
 
 def call_of(item: Json) -> tuple[str, str, str] | None:
@@ -56,7 +55,7 @@ class ClientsView:
         """The id of the item before that of a call."""
         return self._before.pop(call, None)
 
-    def told(self, event: JsonObject) -> JsonObject | None:
+    def shown(self, event: JsonObject) -> JsonObject | None:
         """An event that is of no response, as the client is told it; None for none."""
         item, before = event.get("item"), event.get("previous_item_id")
         if isinstance(before, str) and before in self._outputs:
@@ -80,7 +79,7 @@ class MergedResponse:
     """One response, whose id is that of the first that the server has made. `output` are the items that are done; `open` the
     calls that have no output yet, with their items; `paused`, the server has nothing to do for it now: its tools are run."""
 
-    def __init__(self, id: str, view: ClientsView, tools: SessionTools, names: Names) -> None:
+    def __init__(self, id: str, view: ClientsView, tools: SessionTools, names: Callable[[str], str]) -> None:
         self.id, self._view, self._tools, self._names = id, view, tools, names
         self.output: list[JsonObject] = []
         self.open: dict[str, str] = {}
@@ -113,7 +112,7 @@ class MergedResponse:
         self._turns += 1
         self._at, self.paused = {}, False
 
-    def told(self, event: JsonObject) -> JsonObject | None:
+    def shown(self, event: JsonObject) -> JsonObject | None:
         """What the server says of it, as the client is told; None for nothing."""
         item, at = event.get("item"), event.get("output_index")
         kind, item_id = event["type"], event.get("item_id")
