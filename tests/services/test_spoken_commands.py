@@ -15,6 +15,7 @@ from tests.gateway.conftest import House, over_http, settled
 from tests.gateway.fleet import joined
 from tests.gateway.realtime import in_order, opened, receive, send, talk, until
 from tests.gateway.test_realtime_life import configured
+from tests.shared import PATIENCE
 
 from smg_core.workers.worker import WorkerSpec
 from smg_simulator.answers.replies import Reply
@@ -56,7 +57,7 @@ async def with_voices(*said: str) -> AsyncIterator[House]:
 async def said(house: House, text: str) -> bytes:
     """The sound of a text, by the gateway's own route."""
     asked = {"model": "voices", "input": text, "voice": "alloy", "response_format": "pcm"}
-    async with httpx.AsyncClient(base_url=house.url, timeout=60, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=house.url, timeout=PATIENCE, trust_env=False) as http:
         return (await http.post("/v1/audio/speech", json=asked)).content
 
 

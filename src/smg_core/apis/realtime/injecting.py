@@ -7,9 +7,9 @@ the session that is passed through. Below: the tools of the session, and what li
 
 import msgspec
 
+from smg_core.apis.realtime.merged import ClientsView
+from smg_core.apis.realtime.session_tools import AskedTools, SessionTools, asked_tools
 from smg_core.apis.realtime.wire.events import SessionIds, written
-from smg_core.apis.realtime.wire.injected import AskedTools, SessionTools, asked_tools
-from smg_core.apis.realtime.wire.merged import ClientsView
 from smg_core.apis.responses.wire.mcp import closed_item
 from smg_core.errors import InvalidRequest
 from smg_core.events import HostedEnd

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from smg_core.apis.realtime.injecting import InjectedResponse, ToolInjection
+from smg_core.apis.realtime.merged import MergedResponse, call_of
 from smg_core.apis.realtime.outbox import Outbox
 from smg_core.apis.realtime.peers import PeerSession
 from smg_core.apis.realtime.relayed_response import RelayedResponse, relayed_api
@@ -20,7 +21,6 @@ from smg_core.apis.realtime.wire.effective import settings_at
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import SessionIds, error_frame, written
 from smg_core.apis.realtime.wire.limits_left import limits_left
-from smg_core.apis.realtime.wire.merged import MergedResponse, call_of
 from smg_core.apis.realtime.wire.relayed import (
     RelayedRequest,
     SentEvent,

@@ -12,8 +12,8 @@ import attrs
 import msgspec
 
 from smg_core.apis.realtime.injecting import InjectedResponse
+from smg_core.apis.realtime.merged import MergedResponse
 from smg_core.apis.realtime.wire.encode import error_object
-from smg_core.apis.realtime.wire.merged import MergedResponse
 from smg_core.apis.realtime.wire.relayed import RelayedRequest, SentEvent, asking_of
 from smg_core.engines.realtime.turn import RelayedTurn, RelayedTurns
 from smg_core.errors import InternalError, SmgError

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from smg_core.apis.realtime.session_tools import SessionTools
 from smg_core.apis.realtime.wire.events import written
-from smg_core.apis.realtime.wire.injected import SessionTools
 from smg_core.apis.responses.wire.mcp import arguments_of, closed_item, hosted_item
 from smg_core.events import HostedEnd, HostedStart
 from smg_core.json_types import Json, JsonObject
