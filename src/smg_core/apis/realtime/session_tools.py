@@ -99,7 +99,8 @@ def _function_names(tools: Sequence[Json]) -> list[str]:
 
 
 class SessionTools:
-    """The tools that run here of one session. `listed` are the labels of the servers whose tools the client knows."""
+    """The tools that run here of one session. `used`: it has had some. `listed` are the labels of the servers whose tools the
+    client knows."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Server] = {}
@@ -109,12 +110,8 @@ class SessionTools:
         self._passed_on: list[Json] = []
         self._sent: list[Json] = []  # all tools, as the server knows them
         self._forced = False
+        self.used = False
         self.listed: set[str] = set()
-
-    @property
-    def used(self) -> bool:
-        """Whether any was offered in this session."""
-        return bool(self._by_name)
 
     @property
     def offered(self) -> bool:
@@ -134,7 +131,9 @@ class SessionTools:
 
     def claim(self, tools: Json) -> None:
         """The client's own functions among these tools have their names from now on."""
-        for name in _function_names(tools) if isinstance(tools, list) else ():
+        names = _function_names(tools) if isinstance(tools, list) else []
+        self._own = (*self._own, *(name for name in names if name not in self._own))[-_KNOWN:]
+        for name in names:
             self._by_name.pop(name, None)
 
     def offer(
@@ -147,6 +146,7 @@ class SessionTools:
             server.label: _Server(shown, tool)
             for server, shown, tool in zip(asked.servers, asked.shown, asked.hosted, strict=True)
         }
+        self.used = True
         if lasting:
             self._servers |= by_label
         else:
