@@ -4,7 +4,7 @@
 set -eu
 
 # command:package
-wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer espeak-ng:espeak-ng'
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer espeak-ng:espeak-ng turnserver:coturn'
 
 # From npm, into build/services: a file of the folder node_modules, and the package that has it
 servers='.bin/mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import socket as sockets
 import threading
 import wave
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import attrs
 import pytest
+from aioice.ice import get_host_addresses
 from tests.gateway.conftest import House, over_http, settled
 from tests.gateway.fleet import joined
 from tests.gateway.realtime import talk, until
@@ -34,7 +36,7 @@ PATIENCE_S = 90.0  # a browser that is started beside other work
 PAGE = """<!doctype html><audio autoplay></audio><script>
 const tell = (event) => fetch("/told", {method: "POST", body: JSON.stringify(event)});
 const hold = async () => {
-  const call = new RTCPeerConnection();
+  const call = new RTCPeerConnection(OPTIONS);
   call.ontrack = ({streams}) => { document.querySelector("audio").srcObject = streams[0]; };
   call.onconnectionstatechange = () => tell({type: "page.state", state: call.connectionState});
   call.addTrack((await navigator.mediaDevices.getUserMedia({audio: true})).getTracks()[0]);
@@ -50,7 +52,8 @@ const hold = async () => {
   await call.setRemoteDescription({type: "answer", sdp: await answer.text()});
   for (;;) {
     for (const each of (await call.getStats()).values())
-      if (each.type === "inbound-rtp") tell({type: "page.heard", energy: each.totalAudioEnergy, lost: each.packetsLost});
+      if (each.type === "local-candidate") tell({type: "page.reaches", by: each.candidateType});
+      else if (each.type === "inbound-rtp") tell({type: "page.heard", energy: each.totalAudioEnergy, lost: each.packetsLost});
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
 };
@@ -156,13 +159,73 @@ async def gateway(page: Page, folder: Path) -> AsyncIterator[House]:
         yield house
 
 
+def page_of(house: House, secret: str, **options: Any) -> str:
+    """The page, whose connection has these options."""
+    return PAGE.replace("GATEWAY", house.url).replace("SECRET", secret).replace("OPTIONS", json.dumps(options))
+
+
+@asynccontextmanager
+async def relaying(folder: Path) -> AsyncIterator[str]:
+    """A TURN server that takes TCP, as of a firewall that lets nothing else through: its URL."""
+    program = shutil.which("turnserver")
+    assert program is not None, "coturn is not here; tools/services.sh installs it"
+    with sockets.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    relay = get_host_addresses(use_ipv4=True, use_ipv6=False)[0]
+    flags = (
+        "-n",
+        "--no-cli",
+        "--no-tls",
+        "--no-dtls",
+        "--no-udp",
+        "--lt-cred-mech",
+        "--log-file=stdout",
+        "--simple-log",
+    )
+    named = (
+        f"--listening-port={port}",
+        "--listening-ip=127.0.0.1",
+        f"--relay-ip={relay}",
+        "--user=me:word",
+        "--realm=r",
+    )
+    ports = (
+        "--min-port=23000",
+        "--max-port=23999",
+        f"--pidfile={folder / 'turn.pid'}",
+        f"--userdb={folder / 'turn.db'}",
+    )
+    with (folder / "turn.log").open("wb") as log:
+        server = await asyncio.create_subprocess_exec(program, *flags, *named, *ports, stdout=log, stderr=log)
+        try:
+            yield f"turn:127.0.0.1:{port}?transport=tcp"
+        finally:
+            server.terminate()
+            await server.wait()
+
+
+async def test_a_browser_behind_a_firewall_has_its_session_through_a_relay_of_its_own(tmp_path: Path) -> None:
+    with served() as page:
+        config = attrs.evolve(taking(), server=ServerConfig(cors_origins=(page.url,)))
+        async with over_http(SimulatorConfig(seed=1), config=config) as house, relaying(tmp_path) as turn:
+            relay = {"urls": turn, "username": "me", "credential": "word"}
+            page.text = page_of(house, "any", iceServers=[relay], iceTransportPolicy="relay")
+            async with browsing(page, tmp_path):
+                await page.until("page.answered", status=201)
+                await page.until("session.created")
+                await page.until("page.reaches", by="relay")
+            await settled(house)
+    assert {each["by"] for each in page.seen if each["type"] == "page.reaches"} == {"relay"}
+
+
 async def test_a_browser_speaks_and_is_answered_by_voice_and_another_listens_in_and_hangs_up(tmp_path: Path) -> None:
     with served() as page:
         async with gateway(page, tmp_path) as house:
             sound = {"input": {"turn_detection": VAD, "transcription": WHISPER}}
             session = {"type": "realtime", "model": "sim", "audio": sound}
             made = await house.http.post("/v1/realtime/client_secrets", json={"session": session})
-            page.text = PAGE.replace("GATEWAY", house.url).replace("SECRET", made.json()["value"])
+            page.text = page_of(house, made.json()["value"])
             async with browsing(page, tmp_path):
                 answered = await page.until("page.answered", status=201)
                 await page.until("session.created")
