@@ -4,7 +4,7 @@
 set -eu
 
 # command:package
-wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer'
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng ip:iproute2 tc:iproute2 node:nodejs npm:npm clang:clang wasm-ld:lld pgbouncer:pgbouncer espeak-ng:espeak-ng turnserver:coturn'
 
 # From npm, into build/services: a file of the folder node_modules, and the package that has it
 servers='.bin/mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31
@@ -28,14 +28,18 @@ install_servers() {
     echo "services: installed from npm:$absent"
 }
 
-# componentize-py, by which `smg-gateway interpreter build` makes the interpreter of containers
-install_componentize() {
-    [ -x "$folder/python/bin/componentize-py" ] && { echo "services: componentize-py is here"; return 0; }
-    python3 -m venv "$folder/python" && "$folder/python/bin/pip" install --quiet 'componentize-py>=0.25,<0.26' || {
-        echo "services: pip could not install componentize-py" >&2
+# componentize-py, by which `smg-gateway interpreter build` makes the interpreter of containers, and pocketsphinx, which writes down
+# what espeak-ng says
+install_from_pypi() {
+    "$folder/python/bin/python" -c 'import pocketsphinx' 2>/dev/null && [ -x "$folder/python/bin/componentize-py" ] && {
+        echo "services: componentize-py and pocketsphinx are here"
+        return 0
+    }
+    python3 -m venv "$folder/python" && "$folder/python/bin/pip" install --quiet 'componentize-py>=0.25,<0.26' 'pocketsphinx>=5.1,<5.2' || {
+        echo "services: pip could not install componentize-py and pocketsphinx" >&2
         return 1
     }
-    echo "services: installed componentize-py"
+    echo "services: installed componentize-py and pocketsphinx"
 }
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -50,7 +54,7 @@ done
 echo "services: already here:${there:- nothing}"
 if [ -z "$missing" ]; then
     install_servers
-    install_componentize
+    install_from_pypi
     exit
 fi
 
@@ -81,4 +85,4 @@ for each in $wanted; do
 done
 echo "services: installed:$missing"
 install_servers
-install_componentize
+install_from_pypi

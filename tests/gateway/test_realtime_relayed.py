@@ -567,6 +567,7 @@ async def test_a_client_that_does_not_read_holds_the_server_back_and_is_left_in_
 
 @pytest.mark.full
 async def test_a_server_that_does_not_read_holds_its_client_back() -> None:
+    """The system's own buffers take up to 80 MB on the way."""
     go_on, sent = asyncio.Event(), 0
 
     async def waits(connection: ServerConnection, peer: Peer) -> None:
@@ -574,7 +575,7 @@ async def test_a_server_that_does_not_read_holds_its_client_back() -> None:
 
     async def speaks(socket: Any) -> None:
         nonlocal sent
-        for _ in range(500):
+        for _ in range(1500):
             await send(socket, "input_audio_buffer.append", audio="A" * 64_000)
             sent += 1
 
@@ -588,6 +589,6 @@ async def test_a_server_that_does_not_read_holds_its_client_back() -> None:
         heard = len(peer.heard)
         go_on.set()
         await speaking_on
-        await eventually(lambda: len(peer.heard) == 500)
+        await eventually(lambda: len(peer.heard) == 1500)
     assert heard == 1
-    assert before < 500
+    assert before < 1500

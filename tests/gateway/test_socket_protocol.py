@@ -461,6 +461,19 @@ async def test_a_message_waits_until_the_app_has_taken_the_one_before_and_none_i
         await eventually(lambda: len(lines_of(house)) == 300)
 
 
+async def test_the_socket_is_held_back_by_what_comes_behind_a_message_and_not_by_the_message(house: House) -> None:
+    """Each time that costs two calls of the system, and a message of sound comes ten times a second."""
+    async with raw(house) as client:
+        client.server.data_received(frame(Opcode.TEXT, b"{"))
+        behind_one = client.server.read_paused
+        client.server.data_received(frame(Opcode.TEXT, b"{"))
+        behind_two = client.server.read_paused
+        for _ in range(2):
+            assert b'"error"' in (await client.read(Opcode.TEXT)).data
+        await eventually(lambda: not client.server.read_paused)
+    assert (behind_one, behind_two) == (False, True)
+
+
 async def test_a_response_can_be_asked_for_in_fragments_of_a_byte() -> None:
     async with over_http(SIMULATOR) as house, raw(house) as client:
         first, *rest = [CREATE[at : at + 1] for at in range(len(CREATE))]

@@ -180,7 +180,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             self._read_again()
         if self._begun is None and not self._ended and not self._reader.idle:
             self._begun = self.loop.time(), 0
-        self._hold_back(not self._ended and not (self._wants_more and self._reader.starved))
+        self._hold_back(not self._ended and not self._reader.starved)
 
     @property
     def _wants_more(self) -> bool:
@@ -283,7 +283,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         if isinstance(event, tuple):
             message, self._given = event
             self._waits = False
-            if not self._ended:
+            if not self._ended and not self._reader.starved:
                 self._read_again()
             return message
         return event

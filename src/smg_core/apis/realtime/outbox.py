@@ -31,6 +31,7 @@ class Outbox:
         self._lines: deque[bytes] = deque()
         self._waiting = 0
         self._writer: asyncio.Task[None] | None = None
+        self._passing: asyncio.Future[None] | None = None  # while a line leaves without the writer
         self._room = asyncio.Event()
         self._room.set()
 
@@ -43,9 +44,33 @@ class Outbox:
         self._waiting += size
         if self._waiting > self._most:
             self._room.clear()
-        if size and self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._write())
+        if size and self._passing is None:
+            self._begin()
         return size
+
+    def _begin(self) -> None:
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    async def pass_on(self, line: bytes) -> int:
+        """Send a line behind those that wait, and return its bytes once there is room for more. Where none waits this takes no
+        task, which is most of what a short line costs."""
+        if self._writer is not None or self._passing is not None or self.before is not None:
+            size = self.put([line])
+            await self.room()
+            return size
+        self._passing = asyncio.get_running_loop().create_future()
+        self._waiting += len(line)
+        try:
+            await self._socket.send(line.decode())
+        finally:
+            self._waiting -= len(line)
+            passed, self._passing = self._passing, None
+            passed.set_result(None)
+            if self._lines:
+                self._begin()
+        await self.room()
+        return len(line)
 
     async def room(self) -> None:
         """Wait until no more than `most` bytes wait."""
@@ -64,8 +89,8 @@ class Outbox:
 
     async def sent(self) -> None:
         """Return once all that waits has left."""
-        while self._writer is not None:
-            await asyncio.wait([self._writer])
+        while (leaving := self._writer or self._passing) is not None:
+            await asyncio.wait([leaving])
 
     async def _write(self) -> None:
         """Write what waits. When this ends there is no writer any more: a line that comes later begins another."""

@@ -8,12 +8,16 @@ reads slowly, client or server, is waited for. Above: the socket of sessions. Be
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn
 
-import attrs
 import msgspec
+from msgspec.structs import replace
 
+from smg_core.apis.realtime.injecting import InjectedResponse, ToolInjection
+from smg_core.apis.realtime.merged import MergedResponse, call_of
 from smg_core.apis.realtime.outbox import Outbox
+from smg_core.apis.realtime.peers import PeerSession
+from smg_core.apis.realtime.relayed_response import RelayedResponse, relayed_api
+from smg_core.apis.realtime.wire.effective import settings_at
 from smg_core.apis.realtime.wire.encode import error_object
 from smg_core.apis.realtime.wire.events import SessionIds, error_frame, written
 from smg_core.apis.realtime.wire.limits_left import limits_left
@@ -21,11 +25,12 @@ from smg_core.apis.realtime.wire.relayed import (
     RelayedRequest,
     SentEvent,
     ServerEvent,
-    asking_of,
+    ended_at_server,
     ended_by_loss,
     error_about,
     failure_of,
     named_as,
+    plain_event,
     read_sent,
     read_server_event,
     response_id,
@@ -34,148 +39,37 @@ from smg_core.apis.realtime.wire.relayed import (
     without_event_id,
 )
 from smg_core.engines.openai.answers import one_line
-from smg_core.engines.realtime.engine import RealtimeEngine
-from smg_core.engines.realtime.forms import SessionSocket
-from smg_core.engines.realtime.turn import RelayedTurn
+from smg_core.engines.realtime.turn import RelayedTurn, RelayedTurns
 from smg_core.errors import (
     EngineGarbled,
     EngineRejected,
     EngineTimeout,
-    InternalError,
     InvalidRequest,
-    NoWorker,
     SmgError,
     WorkerError,
 )
-from smg_core.events import Event, Failed
-from smg_core.http.scope import AsgiMessage, Disconnect, Send
+from smg_core.events import FinishReason
+from smg_core.http.scope import AsgiMessage, Send
 from smg_core.http.websocket import WebSocket
 from smg_core.json_types import JsonObject
-from smg_core.pipeline.flow.flow import Terms, respond
-from smg_core.pipeline.flow.steps import Flow
-from smg_core.serving.api import Api
+from smg_core.request import GenerationRequest
 from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.serving.services import Services
 from smg_core.serving.socket_session import SocketSession, answer_frame, exchange_of_frame
 from smg_core.wire.errors import responses_error
 from smg_core.wire.json_text import encode_object
-from smg_core.workers.worker import Worker
 
-__all__ = ["PeerSession", "RelayedSession", "open_peer", "relay", "relayed_handler"]
+__all__ = ["RelayedSession", "relay"]
 
 _ENDED, _LOST = 1001, 1011  # why a connection is closed (RFC 6455, 7.4.1)
 _BEFORE = 16
 """Events of a server before the one that its session has the settings of a client secret."""
-_TRIES = 3
-"""Servers that are asked for a session before its client is refused."""
 _RESPONSES = 64
 """Responses of one session that may be asked for, or under way, at once: a server has its own, lower bound."""
-
-
-@attrs.frozen(eq=False)
-class PeerSession:
-    """A session that is open at a worker's server, which calls the model `name_there`."""
-
-    worker: Worker
-    engine: RealtimeEngine
-    socket: SessionSocket
-    name_there: str
-
-
-async def open_peer(services: Services, model: str, session: str) -> PeerSession | None:
-    """A session of `model`, called `session` here, at the server with the fewest, or at another one where that cannot be had;
-    None for a model whose engines have no sessions of their own. Raises NoWorker, and what kept the last one from opening it."""
-    tried: frozenset[str] = frozenset()
-    last: SmgError | None = None
-    registry, clock = services.registry, services.clock
-    for _ in range(_TRIES):
-        try:
-            found = registry.candidates(model, tried)
-        except SmgError as error:
-            raise last or error from None
-        able = tuple(each for each in found if each.facts.realtime and isinstance(each.engine, RealtimeEngine))
-        if not able:
-            if last is not None:
-                raise last
-            return None
-        open_to = registry.admitted(registry.with_room(able), clock.monotonic())
-        worker = min(open_to, key=_load)
-        engine = worker.engine
-        if not isinstance(engine, RealtimeEngine):
-            raise NoWorker(f"No worker for the model '{model}' is ready.")
-        try:
-            socket = await engine.open(session)
-        except SmgError as error:
-            last, tried = error, tried | {worker.name}
-            if isinstance(error, WorkerError):
-                services.running.monitor.outcome(worker, error, clock.monotonic())
-            if not error.another_worker_may_do:
-                raise
-        else:
-            services.running.monitor.outcome(worker, None, clock.monotonic())
-            return PeerSession(worker, engine, socket, engine.model)
-    raise last or NoWorker(f"No worker for the model '{model}' is ready.")
-
-
-def _load(worker: Worker) -> float:
-    engine = worker.engine
-    sessions = engine.sessions if isinstance(engine, RealtimeEngine) else 0
-    return (sessions + worker.in_flight) / worker.spec.weight
-
-
-class _Unheard:
-    """The encoder of a response whose events have left already: writes nothing, and keeps the `error` that it ends with."""
-
-    content_type = "application/x-ndjson"
-
-    def __init__(self) -> None:
-        self.error: SmgError | None = None
-
-    def start(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    def keep_alive(self) -> bytes:
-        """Nothing: a connection is kept alive by pings."""
-        return b""
-
-    def encode(self, events: Sequence[Event]) -> bytes:
-        """Nothing."""
-        for event in events:
-            if isinstance(event, Failed):
-                self.error = event.error
-        return b""
-
-
-async def _not_asked() -> None:
-    """A response that nobody makes."""
-
-
-_UNASKED = RelayedTurn(_not_asked, lambda: None, lambda: None)
-"""What stands for no response, in the row that the rows of all of them are made of."""
-
-
-@attrs.define(eq=False)
-class _Response:
-    """A response under way: its call, the event that told of its beginning, what is left of limits with it, and what it was
-    refused with. `waited` is set once it is known whether it may be made; `event_id` is that of the event that asks for it;
-    `reported`: the server has told of its failure."""
-
-    call: RelayedTurn
-    about: SentEvent | None
-    event_id: str = ""
-    created: bytes = b""
-    left: Callable[[], list[JsonObject]] = list
-    refused: bytes = b""
-    reported: bool = False
-    heard: _Unheard = attrs.field(factory=_Unheard)
-    waited: asyncio.Event = attrs.field(factory=asyncio.Event)
-    disconnect: Disconnect = attrs.field(factory=Disconnect)
-
-    @property
-    def admitted(self) -> bool:
-        """Whether it is made, or was."""
-        return not self.refused and self.waited.is_set()
+_OF_TOOLS = ("session.update", "response.create", "response.cancel", "conversation.item.delete")
+"""The events of a client that may have to do with tools that run here."""
+_ARGUMENTS = ("response.function_call_arguments.delta",)
+_INTERRUPTED = "This call has no result: it was interrupted."
 
 
 class RelayedSession:
@@ -191,14 +85,19 @@ class RelayedSession:
         session: str,
         sockets: SocketSession[SentEvent],
         outbox: Outbox,
+        injection: ToolInjection,
     ) -> None:
         self._services, self._socket, self._handler = services, socket, handler
+        self._injection = injection
         self._peer, self._model, self._session = peer, model, session
         self._sockets, self._outbox = sockets, outbox
-        self._names = SessionIds(session.removeprefix("sess_"))
-        self._asked: deque[_Response] = deque()  # those that the server was asked for, and has not begun
-        self._under_way: dict[str, _Response] = {}  # by the server's id
+        self._names = injection.names
+        self._asked: deque[RelayedResponse] = deque()  # those that the server was asked for, and has not begun
+        self._under_way: dict[str, RelayedResponse] = {}  # by the server's id
+        self._paused: set[RelayedResponse] = set()  # those whose tools are run, while the server waits
         self._muted: set[str] = set()  # the ids of those that are not to be
+        self._own: deque[str] = deque(maxlen=_RESPONSES)  # the ids of events that no client has sent
+        self._interrupts = True  # whether a user who begins to speak ends the response
         self._held = 0  # responses that are not over
         self._sending: set[asyncio.Task[None]] = set()
         self._has_left = False
@@ -230,27 +129,87 @@ class RelayedSession:
             raise frame.fault
         if self._sockets.expired and frame.kind != "response.cancel":
             raise self.expired()
-        if frame.kind == "response.create":
-            await self._ask(frame)
+        if frame.kind in _OF_TOOLS and self._injection.concerns(frame.data):
+            await self._take_concerned(frame)
+        elif frame.kind == "response.create":
+            await self._ask(frame, InjectedResponse())
         else:
             await self._peer.socket.send(frame.data)
         await self._outbox.room()
 
-    async def _ask(self, frame: SentEvent) -> None:
+    async def _take_concerned(self, frame: SentEvent) -> None:
+        """Do what an event asks for that has, or may have, to do with tools that run here."""
+        whole, socket = await self._plain(frame.data), self._peer.socket
+        part = "session" if frame.kind == "session.update" else "response"
+        fields = whole.get(part)
+        if frame.kind == "session.update" and isinstance(fields, dict):
+            sent, lines = await self._injection.session(fields)
+            await socket.send(encode_object({**whole, part: sent}))
+            self._socket.count(self._outbox.put(lines))
+        elif frame.kind == "response.create" and isinstance(fields, dict | None):
+            asked = await self._injection.response(fields or {})
+            if asked.fields is not (fields or {}) and asked.fields:
+                frame = replace(frame, data=encode_object({**whole, part: asked.fields}))
+            await self._ask(frame, asked)
+        elif frame.kind == "response.create":
+            await self._ask(frame, InjectedResponse())
+        elif frame.kind == "response.cancel":
+            await self._cancelled(frame, whole)
+        else:
+            await socket.send(frame.data)
+            for output in self._injection.view.outputs_of(str(whole.get("item_id"))):
+                await socket.send(self._own_event("conversation.item.delete", item_id=output))
+
+    async def _cancelled(self, frame: SentEvent, whole: JsonObject) -> None:
+        """End a response that the client has given up; its server knows the newest part of it by another name."""
+        wanted = whole.get("response_id")
+        for response in list(self._paused):
+            if response.merged is not None and wanted in (None, response.merged.id):
+                self._cut(response, "client_cancelled")
+                if response.task is not None:
+                    await asyncio.wait([response.task])
+                return
+        for id, response in self._under_way.items():
+            if response.merged is not None and response.merged.id == wanted and id != wanted:
+                await self._peer.socket.send(encode_object({**whole, "response_id": id}))
+                return
+        await self._peer.socket.send(frame.data)
+
+    async def _ask(self, frame: SentEvent, asked: InjectedResponse) -> None:
         """Have a response admitted, and then asked for; what the client sends next waits for that, so that all comes in order."""
         if self._held >= _RESPONSES:
             raise InvalidRequest(
                 f"At most {_RESPONSES} responses of a session are made at once.", code="too_many_active_responses"
             )
+        for paused in self._paused:
+            if paused.merged is not None and asked.fields.get("conversation") != "none":
+                raise InvalidRequest(
+                    f"Conversation already has an active response in progress: {paused.merged.id}. Wait until the response is "
+                    "finished.",
+                    code="conversation_already_has_active_response",
+                )
         event_id = frame.id or self._names("evt_")
 
         async def ask() -> None:
             self._asked.append(response)
             await self._peer.socket.send(frame.data if frame.id else with_event_id(frame.data, event_id))
 
-        response = self._response(ask, frame)
+        response = self._response(ask, frame, asked)
         response.event_id = event_id
         await response.waited.wait()
+
+    async def _plain(self, data: bytes) -> JsonObject:
+        """An event as plain JSON."""
+        if len(data) <= DECODED_INLINE:
+            return plain_event(data)
+        tenant = self._socket.caller.tenant
+        return await self._services.running.executor.run(lambda _: plain_event(data), size=len(data), caller=tenant)
+
+    def _own_event(self, kind: str, **fields: object) -> bytes:
+        """An event for the server that no client has sent."""
+        id = self._names("evt_")
+        self._own.append(id)
+        return written(kind, id, **fields)
 
     def error(self, error: SmgError, id: str, about: SentEvent | None) -> str:
         return error_frame(error, self._names("event_"), None if about is None else about.id).decode()
@@ -260,7 +219,7 @@ class RelayedSession:
 
     def left(self) -> None:
         self._has_left = True
-        for response in [*self._asked, *self._under_way.values()]:
+        for response in [*self._asked, *self._under_way.values(), *self._paused]:
             response.disconnect.happened()
 
     # ------------------------------------------------------------------------------------------------ from the server
@@ -274,8 +233,10 @@ class RelayedSession:
                 event = await self._read(data)
                 if event is None:
                     raise EngineGarbled("The server of this session sent what is no event.")
-                await self._take_event(event, data)
-                await self._outbox.room()
+                if shown := await self._take_event(event, data):
+                    self._socket.count(await self._outbox.pass_on(shown))
+                else:
+                    await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
 
@@ -294,49 +255,99 @@ class RelayedSession:
             lambda _: read_server_event(data), size=len(data), caller=tenant
         )
 
-    async def _take_event(self, event: ServerEvent, data: bytes) -> None:
+    async def _take_event(self, event: ServerEvent, data: bytes) -> bytes:
+        """Do what an event asks for, and return what the client is told of it: nothing of a response that is not to be."""
         kind = event.type
         if kind == "rate_limits.updated":
-            return  # those of the operator's account there
+            return b""  # those of the operator's account there
         if not kind.startswith("response."):
-            self._put(self._renamed(event, data))
-            return
+            return await self._renamed(event, data)
         id = event.response_id or response_id(event.response)
         if kind == "response.created":
             await self._created(id, data)
-            return
+            return b""
         if id in self._muted:
             if kind == "response.done":
                 self._muted.discard(id)
-            return
+            return b""
         response = self._under_way.get(id)
         if kind == "response.done":
             self._under_way.pop(id, None)
-            self._put(data)
-            if response is not None:
-                response.call.ended(usage_of(event.response), failure_of(event.response))
-            return
-        if response is not None and not response.call.over:
+            self._done(response, event, data)
+            return b""
+        if response is None:
+            return data
+        if not response.call.over:
             response.call.at_work()
-            if text := event.text():
+            if (text := event.text()) and not (response.merged is not None and kind in _ARGUMENTS):
                 response.call.add_text(text)
             if response.call.over:  # plugins have refused what was said
-                return
-        self._put(data)
+                return b""
+        return data if response.merged is None else await self._merged(response, response.merged, kind, data)
 
-    def _renamed(self, event: ServerEvent, data: bytes) -> bytes:
+    async def _merged(self, response: RelayedResponse, merged: MergedResponse, kind: str, data: bytes) -> bytes:
+        """What the client is told of an event of a response for which tools run here."""
+        if merged.as_it_comes and not kind.startswith("response.output_item."):
+            return data
+        whole = await self._plain(data)
+        call = call_of(whole.get("item")) if kind == "response.output_item.done" else None
+        if call is not None and not response.call.over:
+            response.call.add_call(*call)
+        shown = merged.shown(whole)
+        return b"" if shown is None else encode_object(shown)
+
+    def _done(self, response: RelayedResponse | None, event: ServerEvent, data: bytes) -> None:
+        """The server has ended a response. Where it has called tools that run here, that is not the end of it for the client."""
+        merged = None if response is None else response.merged
+        reason: FinishReason = "stop"
+        if response is None or merged is None:
+            self._put(data)
+        else:
+            as_it_comes, listens = merged.as_it_comes, not response.call.over
+            ended = ended_at_server(event.response)
+            reason = ended.reason
+            if merged.over(ended.response) or not listens:
+                self._put(data if as_it_comes else merged.done())
+                self._interrupt(merged)
+            else:
+                self._paused.add(response)
+        if response is not None:
+            response.call.ended(usage_of(event.response), failure_of(event.response), reason)
+
+    async def _renamed(self, event: ServerEvent, data: bytes) -> bytes:
         """An event that is of no response, as the client knows what it speaks of."""
-        if event.type in ("session.created", "session.updated"):
-            return named_as(data, self._model)
-        if event.type == "error" and (about := error_about(event.error)) is not None:
-            for response in list(self._asked):
-                if response.event_id == about:
-                    self._asked.remove(response)
-                    response.reported = True
-                    response.call.ended(None, EngineRejected("The server of this session refused the response."))
-                    if response.about is not None and response.about.id is None:
-                        return without_event_id(data)
+        kind, injection = event.type, self._injection
+        if kind in ("session.created", "session.updated"):
+            return self._settings_shown(named_as(data, self._model))
+        if kind == "error" and (about := error_about(event.error)) is not None:
+            return self._error(about, data)
+        if kind == "input_audio_buffer.speech_started" and self._interrupts:
+            self._cut_paused()
+        if injection.tools.used and (kind.startswith("conversation.item.") or b'"previous_item_id"' in data):
+            shown = injection.view.shown(await self._plain(data))
+            return b"" if shown is None else encode_object(shown)
         return data
+
+    def _settings_shown(self, named: bytes) -> bytes:
+        whole = plain_event(named)
+        session = whole.get("session")
+        if not isinstance(session, dict):
+            return named
+        detection = settings_at(session, "audio", "input", "turn_detection") or {}
+        self._interrupts = detection.get("interrupt_response") is not False
+        shown = self._injection.tools.shown(session)
+        return named if shown is session else encode_object({**whole, "session": shown})
+
+    def _error(self, about: str, data: bytes) -> bytes:
+        """An error about an event: one that asks for a response, another of the client's, or one that it has not sent."""
+        for response in list(self._asked):
+            if response.event_id == about:
+                self._asked.remove(response)
+                response.reported = response.merged is None
+                response.call.ended(None, EngineRejected("The server of this session refused the response."))
+                if response.about is not None and response.about.id is None:
+                    return b"" if about in self._own else without_event_id(data)
+        return b"" if about in self._own else data
 
     async def _created(self, id: str, data: bytes) -> None:
         """A response has begun: one that was asked for, or one that the server makes by itself, which may have to be given up."""
@@ -344,19 +355,26 @@ class RelayedSession:
             response = self._asked.popleft()
             admitted = not response.refused
         else:
+            self._cut_paused()
 
             async def begun() -> None:
                 """It has begun already."""
 
-            response = self._response(begun, None, id)
+            response = self._response(begun, None, self._injection.begun(), id)
             await response.waited.wait()
             admitted = response.admitted
-        if not admitted or self._has_left:
+        if not admitted or self._has_left or response.over:
             self._muted.add(id)
             self._cancel(id)
             return
-        response.created = data
         self._under_way[id] = response
+        if response.merged is not None:
+            self._paused.discard(response)
+            response.merged.goes_on()
+            return
+        response.created = data
+        if response.asked.tools:
+            response.heard.merged = MergedResponse(id, self._injection.view, self._injection.tools, self._names)
         self._put(data)
         if limits := response.left():
             self._put(written("rate_limits.updated", self._names("event_"), rate_limits=limits))
@@ -365,20 +383,27 @@ class RelayedSession:
 
     def _cancel(self, id: str) -> None:
         """Have the server end a response."""
-        task = asyncio.get_running_loop().create_task(self._send_cancel(id))
+        self._send_soon(encode_object({"type": "response.cancel", "response_id": id}))
+
+    def _send_soon(self, data: bytes) -> None:
+        """Send an event to the server, behind those that are on their way."""
+        task = asyncio.get_running_loop().create_task(self._send(data))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send_cancel(self, id: str) -> None:
+    async def _send(self, data: bytes) -> None:
         try:
-            await self._peer.socket.send(encode_object({"type": "response.cancel", "response_id": id}))
+            await self._peer.socket.send(data)
         except WorkerError:
             return  # whoever reads its frames notices that too
 
     def _lose(self, error: SmgError, code: int) -> None:
         """The server's session is over: what is under way has failed, and the client's connection ends."""
         error_body = error_object(error)
-        for response in self._under_way.values():
+        for response in {*self._under_way.values(), *self._paused}:
+            if response.merged is not None:
+                self._put(response.merged.done("failed", {"error": error_body}))
+                continue
             ended = ended_by_loss(response.created, "failed", error_body)
             self._put(written("response.done", self._names("event_"), response=ended))
         for response in [*self._asked, *self._under_way.values()]:
@@ -389,21 +414,68 @@ class RelayedSession:
 
     # ------------------------------------------------------------------------------------------- responses as requests
 
-    def _response(self, ask: Callable[[], Awaitable[None]], about: SentEvent | None, id: str = "") -> _Response:
+    def _response(
+        self, ask: Callable[[], Awaitable[None]], about: SentEvent | None, asked: InjectedResponse, id: str = ""
+    ) -> RelayedResponse:
         """Have a response admitted and accounted for; `id` is that of one that the server has begun."""
         waited = asyncio.Event()
 
         def give_up() -> None:
-            known = id or next((each for each, of in self._under_way.items() if of is response), "")
+            known = next(
+                (each for each, of in self._under_way.items() if of is response), "" if response.merged else id
+            )
             if known:
                 self._cancel(known)
 
-        response = _Response(RelayedTurn(ask, give_up, waited.set), about, waited=waited)
+        def following(request: GenerationRequest) -> RelayedTurn:
+            return RelayedTurn(lambda: self._go_on(response, request), give_up, waited.set)
+
+        turns = RelayedTurns(RelayedTurn(ask, give_up, waited.set), following if asked.tools else None)
+        response = RelayedResponse(turns, about, asked, waited=waited)
         self._held += 1
-        self._sockets.begin(self._answer(response), about, lambda: self._over(response))
+        response.task = self._sockets.begin(self._answer(response), about, lambda: self._over(response))
         return response
 
-    async def _answer(self, response: _Response) -> None:
+    async def _go_on(self, response: RelayedResponse, request: GenerationRequest) -> None:
+        """Have the server go on with a response, now that its calls are answered."""
+        merged = response.merged
+        if merged is None or response.cut:
+            raise EngineRejected("The response is over.")
+        fields = self._injection.tools.following(response.asked.fields, request, merged.asked)
+        data = self._own_event("response.create", **({"response": fields} if fields else {}))
+        response.event_id = self._own[-1]
+        self._asked.append(response)
+        await self._peer.socket.send(data)
+
+    async def _answer_calls(self, response: RelayedResponse, merged: MergedResponse) -> None:
+        """Give the server the outputs of calls that are over."""
+        answers, response.heard.answers = response.heard.answers, []
+        for call, text in answers:
+            await self._peer.socket.send(self._output(merged, call, text))
+
+    def _output(self, merged: MergedResponse, call: str, text: str) -> bytes:
+        """The event that gives the server the output of a call."""
+        id = self._names("item_")
+        merged.answered(call, id)
+        item: JsonObject = {"id": id, "type": "function_call_output", "call_id": call, "output": text}
+        return self._own_event("conversation.item.create", item=item)
+
+    def _interrupt(self, merged: MergedResponse) -> None:
+        """Give the server an output for each call that gets none: a conversation with an open call cannot go on."""
+        for call in list(merged.open):
+            self._send_soon(self._output(merged, call, _INTERRUPTED))
+
+    def _cut(self, response: RelayedResponse, why: str) -> None:
+        """Give up a response whose tools are run."""
+        response.cut = response.cut or why
+        response.disconnect.happened()
+
+    def _cut_paused(self) -> None:
+        """The user speaks, or the server answers what was said: a response whose tools are run is over."""
+        for response in self._paused:
+            self._cut(response, "turn_detected")
+
+    async def _answer(self, response: RelayedResponse) -> None:
         """Answer the request that a response is."""
         if self._sockets.expired and response.about is None:
             response.refused = responses_error(self.expired())
@@ -412,7 +484,8 @@ class RelayedSession:
             response.refused = b"-"
             return
         services = self._services
-        api = relayed_api(self._model, self._session, self._peer.worker.name, response.call, response.heard)
+        tools, home = response.asked.tools, self._peer.worker.name
+        api = relayed_api(self._model, self._session, home, tools, response.calls, response.heard)
         handler = self._handler.with_api(api)
 
         async def receive() -> AsgiMessage:
@@ -430,25 +503,34 @@ class RelayedSession:
         response.left = lambda: limits_left(exchange.always)
         await answer_frame(services, exchange, join, handler, lambda: 0)
 
-    def _sender(self, response: _Response) -> Send:
+    def _sender(self, response: RelayedResponse) -> Send:
         status = 0
 
         async def send(message: AsgiMessage) -> None:
             nonlocal status
-            if message["type"] != "http.response.start":
-                if status != 200:
-                    response.refused += message["body"]
-                return
-            status = message["status"]
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif status != 200:
+                response.refused += message["body"]
+            elif (merged := response.merged) is not None and message["body"]:
+                self._socket.count(self._outbox.put(message["body"].splitlines()))
+                await self._answer_calls(response, merged)
+                await self._outbox.room()
 
         return send
 
-    def _over(self, response: _Response) -> None:
+    def _over(self, response: RelayedResponse) -> None:
         """Called when the request of a response is over; what the gateway has ended it with is told."""
         self._held -= 1
         refused, own = response.refused, None if response.about is None else response.about.id
-        began = response.waited.is_set()
+        began, merged = response.waited.is_set(), response.merged
         response.waited.set()
+        response.over = True
+        self._paused.discard(response)
+        if merged is not None and merged.paused and not merged.ended and not self._has_left:
+            self._put(response.heard.done(merged, response.cut))
+            self._interrupt(merged)
+            return
         if self._has_left or response.reported or refused == b"-":
             return
         if refused and (not began or response.call.over):
@@ -473,8 +555,9 @@ async def relay(
 ) -> None:
     """Accept a handshake, and pass its session through, which begins with these settings."""
     settings = services.live.config.realtime
+    injection = ToolInjection(services, socket, SessionIds(session.removeprefix("sess_")))
     try:
-        before = [] if begins_with is None else await _begun_with(services, peer, begins_with)
+        before = [] if begins_with is None else await _begun_with(services, peer, begins_with, injection)
         await socket.accept(subprotocol)
     except BaseException:
         await peer.socket.close()
@@ -483,14 +566,19 @@ async def relay(
     sockets = SocketSession[SentEvent](
         services, socket, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
     )
-    await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox).run(before)
+    await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox, injection).run(before)
 
 
-async def _begun_with(services: Services, peer: PeerSession, settings: JsonObject) -> list[bytes]:
+async def _begun_with(
+    services: Services, peer: PeerSession, settings: JsonObject, injection: ToolInjection
+) -> list[bytes]:
     """Have a session begin with the settings of its client secret; returns what its server has said by then. A session without
     them is not what the maker of the secret has allowed. Raises InvalidRequest, and WorkerError."""
     asked = {**settings, **({"model": peer.name_there} if "model" in settings else {})}
     reported: list[bytes] = []
+    listed: list[bytes] = []
+    if injection.concerns(encode_object(asked)):
+        asked, listed = await injection.session(asked)
     try:
         async with asyncio.timeout(services.live.config.engines.question_timeout_s):
             await peer.socket.send(encode_object({"type": "session.update", "session": asked}))
@@ -504,33 +592,7 @@ async def _begun_with(services: Services, peer: PeerSession, settings: JsonObjec
                         message, param="session", detail=f"{peer.worker.name}: {refusal}", outside_text=refusal
                     )
                 if event is not None and event.type == "session.updated":
-                    return reported
+                    return [*reported, *listed]
     except TimeoutError:
         raise EngineTimeout("The engine did not answer in time.", detail="it has not answered session.update") from None
     raise EngineGarbled("The server of this session has not taken its settings.")
-
-
-def relayed_handler(services: Services) -> Inference[RelayedRequest]:
-    """What answers the requests of all sessions that are passed through, without what each response has of its own."""
-    return Inference(services, relayed_api("", "", "", _UNASKED, _Unheard()))
-
-
-def relayed_api(model: str, session: str, home: str, live: RelayedTurn, heard: _Unheard) -> Api[RelayedRequest]:
-    """The row of the API for one response of a session that is passed through."""
-
-    def once(decoded: RelayedRequest, terms: Terms) -> Flow[object]:
-        retries = attrs.evolve(terms.retries, retries=0)
-        return respond(decoded.generation, msgspec.structs.replace(terms, retries=retries))
-
-    def of_none(decoded: RelayedRequest, created: int) -> NoReturn:
-        raise InternalError("A response of a session is always streamed.")
-
-    return Api(
-        name="realtime",
-        id_prefix="resp_",
-        decode=lambda incoming: asking_of(incoming, model, session, home, live),
-        stream=lambda decoded, created: heard,
-        whole=of_none,
-        error=responses_error,
-        flow=once,
-    )

@@ -139,10 +139,14 @@ class RtcPeer:
                 transceiver = connection.addTransceiver(_Voice(self._ends.play))
                 known = RTCRtpSender.getCapabilities("audio").codecs
                 transceiver.setCodecPreferences([each for each in known if each.mimeType == "audio/opus"])
+            await asyncio.sleep(0)  # each of these takes a millisecond or two, and waits for nothing
             await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
             for gatherer in self._gatherers():
                 self._confine(gatherer)
-            await connection.setLocalDescription(await connection.createAnswer())
+            await asyncio.sleep(0)
+            answer = await connection.createAnswer()
+            await asyncio.sleep(0)
+            await connection.setLocalDescription(answer)
         except _WRONG_OFFER as error:
             words = str(error)[:200]
             raise InvalidRequest(

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 
 from smg_core.apis.realtime.keeping import KeptConversation, begin_kept, open_kept
 from smg_core.apis.realtime.outbox import Outbox
-from smg_core.apis.realtime.relay import PeerSession, open_peer, relay, relayed_handler
+from smg_core.apis.realtime.peers import PeerSession, open_peer
+from smg_core.apis.realtime.relay import relay
+from smg_core.apis.realtime.relayed_response import relayed_handler
 from smg_core.apis.realtime.settings import RealtimeConfig
 from smg_core.apis.realtime.talk import NAME, SessionHandlers, SessionTalk, realtime_api
 from smg_core.apis.realtime.wire.beta import BETA_HEADER, beta_refused

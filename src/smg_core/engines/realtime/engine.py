@@ -18,7 +18,7 @@ from smg_core.engines.http.address import proxy_for
 from smg_core.engines.http.client import HttpClient
 from smg_core.engines.realtime.connection import PeerRefused, PeerSocket, connect_peer
 from smg_core.engines.realtime.forms import OPENAI_REALTIME, SessionForm, SessionSocket
-from smg_core.engines.realtime.turn import RelayedTurn
+from smg_core.engines.realtime.turn import RelayedTurns
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.unasked import Unasked
 from smg_core.errors import EngineFailed, UnsupportedParameter
@@ -112,9 +112,10 @@ class RealtimeEngine(Unasked):
         elsewhere: Elsewhere | None = None,
     ) -> AnswerCall:
         """Have the response made that the request is of, in the session that it is of; its events go to `sink`."""
-        turn = request.live
-        if not isinstance(turn, RelayedTurn):
+        turns = request.live
+        if not isinstance(turns, RelayedTurns):
             raise UnsupportedParameter("This model's engine has Realtime sessions alone.", param="model")
+        turn = turns.next(request)
         await turn.begin(sink)
         return turn
 

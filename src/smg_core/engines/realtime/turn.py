@@ -9,9 +9,20 @@ from collections.abc import Awaitable, Callable
 
 from smg_core.engines.base import EngineSink
 from smg_core.errors import InternalError, SmgError
-from smg_core.events import Event, Finished, OpaqueBlock, TextDelta, Usage
+from smg_core.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueBlock,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from smg_core.request import GenerationRequest
 
-__all__ = ["RELAYED", "RelayedTurn"]
+__all__ = ["RELAYED", "RelayedTurn", "RelayedTurns"]
 
 RELAYED = "realtime"
 """The kind of the block that stands for the first thing that a response brings."""
@@ -27,7 +38,13 @@ class RelayedTurn:
         self._ask, self._give_up, self._waited = ask, give_up, waited
         self._sink: EngineSink[Event] | None = None
         self._began = False
+        self._calls = 0
         self.over = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether the server was asked for it."""
+        return self._sink is not None
 
     async def begin(self, sink: EngineSink[Event]) -> None:
         """The response may be made: ask for it. Raises SmgError where it cannot be."""
@@ -46,6 +63,12 @@ class RelayedTurn:
         if text:
             self._push([TextDelta(0, text)])
 
+    def add_call(self, id: str, name: str, arguments: str) -> None:
+        """A call of a function, which is whole."""
+        call = self._calls
+        self._calls += 1
+        self._push([ToolCallStart(0, call, id, name), ToolCallDelta(0, call, arguments), ToolCallEnd(0, call)])
+
     def at_work(self) -> None:
         """The server has sent something else of the response."""
         sink = self._sink
@@ -58,8 +81,8 @@ class RelayedTurn:
         if alive is not None:
             alive()
 
-    def ended(self, usage: Usage | None, error: SmgError | None = None) -> None:
-        """The response is over at the server; with `error` where it failed there."""
+    def ended(self, usage: Usage | None, error: SmgError | None = None, reason: FinishReason = "stop") -> None:
+        """The response is over at the server, for this `reason`; with `error` where it failed there."""
         sink = self._sink
         if sink is None or self.over:
             self.over = True
@@ -67,7 +90,7 @@ class RelayedTurn:
         if usage is not None:
             self._push([usage])
         if error is None and not self.over:
-            self._push([Finished(0, "stop")])
+            self._push([Finished(0, "tool_calls" if self._calls and reason == "stop" else reason)])
         if not self.over:
             self.over = True
             sink.closed(error)
@@ -94,3 +117,18 @@ class RelayedTurn:
 
     def resume(self) -> None:
         """Nothing, as for `pause`."""
+
+
+class RelayedTurns:
+    """The responses of the server that one response of a client is made of: `turn` is the newest. `following` makes the one
+    behind it, where the tools run here that it has called; None where none do."""
+
+    def __init__(self, first: RelayedTurn, following: Callable[[GenerationRequest], RelayedTurn] | None = None) -> None:
+        self.turn = first
+        self._following = following
+
+    def next(self, request: GenerationRequest) -> RelayedTurn:
+        """The response that an engine is asked for by `request`."""
+        if self.turn.begun and self._following is not None:
+            self.turn = self._following(request)
+        return self.turn

@@ -54,6 +54,10 @@ class ToolListing:
         self._service = service
 
     async def __call__(self, step: ListTools, run: Run) -> tuple[ListedServer, ...]:
+        return await self.listed(step)
+
+    async def listed(self, step: ListTools) -> tuple[ListedServer, ...]:
+        """What the servers offer, for whoever asks outside of a flow. Raises as the step."""
         asked = [
             asyncio.ensure_future(self._service.tools(server, step.caller, step.headers)) for server in step.servers
         ]

@@ -149,9 +149,9 @@ def looped(
     call that needs it is refused to the model."""
     if request.sampling.n > 1:
         raise UnsupportedParameter("Tools that run on this server need n = 1.", param="sampling.n")
-    servers = servers_of(request, terms)
+    servers = servers_of(request, terms.tools)
     listed = yield from ask(ListTools(servers, request.caller, request.headers))
-    offers, current = with_offers(request, listed, terms)
+    offers, current = with_offers(request, listed, terms.tools)
     if listings := [event for each in listed if each.server.label not in known for event in listing(each)]:
         yield from ask(Tell(tuple(listings)))
     spent = _Spent()

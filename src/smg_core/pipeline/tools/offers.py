@@ -16,7 +16,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.events import Event, HostedEnd, HostedStart
 from smg_core.json_types import JsonObject
 from smg_core.pipeline.answer.turn import CalledTool
-from smg_core.pipeline.flow.flow import Terms
+from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tools.built_in import built_in_fault
 from smg_core.pipeline.tools.hosted import HostedCall, HostedResult, ListedServer, ServerTool, ToolServer
 from smg_core.pipeline.tools.search import search_tool, searched_servers
@@ -90,7 +90,7 @@ class HostedNames(Struct, frozen=True):
         return HostedCall(call.id, self.servers[begins], name, call.arguments, fault, denied=True, known=False)
 
 
-def servers_of(request: GenerationRequest, terms: Terms) -> tuple[ToolServer, ...]:
+def servers_of(request: GenerationRequest, bounds: McpConfig) -> tuple[ToolServer, ...]:
     """The servers that the request names. Raises InvalidRequest for too many, and for two of one label."""
     found: dict[tuple[str, bool], ToolServer] = {}
     for place, tool in enumerate(request.tools):
@@ -101,8 +101,8 @@ def servers_of(request: GenerationRequest, terms: Terms) -> tuple[ToolServer, ..
         if known in found:
             raise InvalidRequest(f"Two servers of tools have the name '{server.label}'.", param=f"tools[{place}]")
         found[known] = replace(server, at=f"tools[{place}]")
-        if len(found) > terms.tools.servers:
-            most = terms.tools.servers
+        if len(found) > bounds.servers:
+            most = bounds.servers
             raise InvalidRequest(f"A request may name at most {most} servers of tools.", param=f"tools[{place}]")
     return tuple(found.values())
 
@@ -115,7 +115,7 @@ def hosted_names(request: GenerationRequest, servers: Sequence[ToolServer], offe
 
 
 def with_offers(
-    request: GenerationRequest, listed: Sequence[ListedServer], terms: Terms
+    request: GenerationRequest, listed: Sequence[ListedServer], bounds: McpConfig
 ) -> tuple[Mapping[str, Offer], GenerationRequest]:
     """The hosted tools by the names that the model knows them by, and the request with functions in their place."""
     own = [tool for tool in request.tools if not isinstance(tool, HostedTool)]
@@ -123,14 +123,14 @@ def with_offers(
     offers: dict[str, Offer] = {}
     for each in listed:
         offers |= {_free(each.server, tool, taken): Offer(each.server, tool) for tool in each.tools}
-    if len(offers) > terms.tools.tools:
-        most = terms.tools.tools
+    if len(offers) > bounds.tools:
+        most = bounds.tools
         raise InvalidRequest(
             f"The servers of tools offer {len(offers)} tools, and at most {most} are taken; name those that are needed.",
             param="tools",
         )
     choice = _choice(request.tool_choice, offers)
-    shown = _shown(request, listed, choice, offers, terms)
+    shown = _shown(request, listed, choice, offers, bounds)
     for each in listed:
         within = {
             name: offer.tool for name, offer in offers.items() if offer.server is each.server and name not in shown
@@ -149,12 +149,12 @@ def _shown(
     listed: Sequence[ListedServer],
     choice: ToolChoice,
     offers: Mapping[str, Offer],
-    terms: Terms,
+    bounds: McpConfig,
 ) -> frozenset[str]:
     """The names of the tools that the model sees from the beginning: of servers that are not searched, and of the others those
     that are demanded or were called before in the conversation."""
     counts = {each.server.label: len(each.tools) for each in listed if each.server.built_in is None}
-    searched = searched_servers(counts, terms.tools.search_from)
+    searched = searched_servers(counts, bounds.search_from)
     used = {key.name for key in choice.names}
     if searched:
         used |= {part.name for message in request.messages for part in message.parts if isinstance(part, ToolCall)}

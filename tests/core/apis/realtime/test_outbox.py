@@ -5,6 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tiers import examples
 
 from smg_core.apis.realtime.outbox import Outbox
 
@@ -65,3 +68,51 @@ async def test_nothing_begins_no_writer() -> None:
     outbox = Outbox(Client(), 5)  # type: ignore[arg-type]
     assert outbox.put([]) == 0
     assert outbox._writer is None
+
+
+async def test_a_line_that_is_passed_on_leaves_at_once_and_without_a_task() -> None:
+    client: Any = Client()
+    outbox = Outbox(client, 1000)
+    assert await outbox.pass_on(b"abc") == 3
+    assert (client.got, outbox._writer) == (["abc"], None)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.sampled_from(["pass", "put", "turn", "stop", "go"]), max_size=30))
+async def test_lines_leave_in_the_order_in_which_they_came_whoever_sends_them(steps: list[str]) -> None:
+    client: Any = Client()
+    outbox = Outbox(client, 20)
+    came: list[str] = []
+    passing: list[asyncio.Task[int]] = []
+    for step in steps:
+        if step == "turn":
+            await turns(2)
+        elif step in ("stop", "go"):
+            (client.goes.clear if step == "stop" else client.goes.set)()
+        else:
+            line = f"line {len(came)}"
+            came.append(line)
+            if step == "put":
+                outbox.put([line.encode()])
+            else:  # it begins at once, as where it is awaited
+                passing.append(asyncio.create_task(outbox.pass_on(line.encode())))
+                await asyncio.sleep(0)
+    client.goes.set()
+    await outbox.sent()
+    await asyncio.gather(*passing)
+    assert client.got == came
+    assert not outbox.full
+
+
+async def test_whoever_waits_for_all_to_leave_waits_for_a_line_that_is_passed_on() -> None:
+    client: Any = Client()
+    client.goes.clear()
+    outbox = Outbox(client, 5)
+    passing = asyncio.create_task(outbox.pass_on(b"abcdef"))
+    await turns()
+    waiting = asyncio.create_task(outbox.sent())
+    await turns()
+    assert (outbox.full, waiting.done()) == (True, False)
+    client.goes.set()
+    await asyncio.gather(waiting, passing)
+    assert client.got == ["abcdef"]

@@ -9,21 +9,24 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from smg_core.errors import EngineFailed, InvalidJson, InvalidRequest, SmgError, WorkerBusy
-from smg_core.events import Usage
+from smg_core.events import FinishReason, Usage
 from smg_core.json_types import JsonObject
-from smg_core.request import GenerationRequest, Message, Text
+from smg_core.request import GenerationRequest, Message, Text, Tool
 from smg_core.wire.base import Incoming
 from smg_core.wire.json_text import encode_object
 
 __all__ = [
+    "EndedAtServer",
     "RelayedRequest",
     "SentEvent",
     "ServerEvent",
     "asking_of",
+    "ended_at_server",
     "ended_by_loss",
     "error_about",
     "failure_of",
     "named_as",
+    "plain_event",
     "read_sent",
     "read_server_event",
     "response_id",
@@ -186,6 +189,34 @@ def failure_of(response: Raw | UnsetType) -> SmgError | None:
     )
 
 
+class EndedAtServer(Struct, frozen=True):
+    """A response that its server has ended: its object, and for which reason."""
+
+    response: JsonObject
+    reason: FinishReason
+
+
+def ended_at_server(response: Raw | UnsetType) -> EndedAtServer:
+    """How a response has ended at its server."""
+    try:
+        found = {} if response is UNSET else msgspec.json.decode(response)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = {}
+    found = found if isinstance(found, dict) else {}
+    reason: FinishReason = "stop"
+    if found.get("status") == "incomplete":
+        reason = "length"
+    elif found.get("status") == "cancelled":
+        reason = "abort"
+    return EndedAtServer(found, reason)
+
+
+def plain_event(data: bytes) -> JsonObject:
+    """An event that was read, as plain JSON."""
+    found: JsonObject = msgspec.json.decode(data)
+    return found
+
+
 def response_id(response: Raw | UnsetType) -> str:
     """The id of a response, "" where it has none."""
     return _response(response).id
@@ -245,7 +276,9 @@ class RelayedRequest(Struct, frozen=True):
         return path
 
 
-def asking_of(incoming: Incoming, model: str, session: str, home: str, live: object) -> RelayedRequest:
+def asking_of(
+    incoming: Incoming, model: str, session: str, home: str, tools: tuple[Tool, ...], live: object
+) -> RelayedRequest:
     """The request that stands for a response `live` in this session, which the worker `home` has."""
     return RelayedRequest(
         GenerationRequest(
@@ -257,6 +290,7 @@ def asking_of(incoming: Incoming, model: str, session: str, home: str, live: obj
             caller=incoming.caller,
             session_key=session,
             home=home,
+            tools=tools,
             live=live,
             size=len(incoming.body),
         )
