@@ -3,7 +3,7 @@
     python bench/mesh.py [--kind gossip | valkey | local] [--members 5] [--seconds 10] [--hot 1000]
 
 Prints the share of a core and the memory of one member while nothing happens, the same with so many hot limits (each charged in
-every period by every member; what a member alone needs for that is taken off), the time of one decision, and the seconds from a
+every period by every member, of which the decisions' own part is told apart), the time of one decision, and the seconds from a
 SIGKILL until all others know, with those until a member that starts again is known.
 """
 
@@ -19,46 +19,19 @@ import tempfile
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from random import Random
 
 import attrs
 
-from smg_core.clock import SystemClock
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
 from smg_core.limits.memory import MemoryCounters
 from smg_core.limits.rules import LimitRule
-from smg_core.mesh.carriers.rows import LinkTerms, mesh_link
-from smg_core.mesh.member import MeshMember
-from smg_core.mesh.mesh_keys import read_mesh_keys
 from smg_core.mesh.settings import MeshConfig
-from smg_core.mesh.state.node import NodeTerms
+from smg_core.mesh.state.node import SideStanding
 from smg_core.meshed.counters import MeshCounters
 
 KEY = base64.b64encode(bytes(range(32))).decode()
-RULE = LimitRule(600_000, "tokens", "minute", 600_000)
-
-
-async def serve(settings: MeshConfig, name: str, hot: int) -> None:
-    """One member: it tells of each change with the time, and charges `hot` limits in each period."""
-    clock = SystemClock()
-    link = mesh_link(LinkTerms(settings, name, read_mesh_keys(settings.keys), "1-1", "bench", clock))
-    counters = MeshCounters(MemoryCounters(100_000, "UTC"), "UTC", 0.05, "majority", 8192)
-
-    def told(what: str, other: str) -> None:
-        print(f"{what} {other} {time.time()}", flush=True)
-
-    member = MeshMember(name, link, NodeTerms(), clock, Random(), [counters], told)
-    claims = [[LimitClaim(RULE, f"limit {number}", 1)] for number in range(hot)]
-    async with member.joined(0.0):
-        print(f"place {link.place} {time.time()}", flush=True)
-        while True:
-            at = Instant(int(clock.monotonic() * 1e6), clock.time())
-            for begin in range(0, len(claims), 50):
-                for claim in claims[begin : begin + 50]:
-                    counters.claim(claim, at)
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.1 if hot else 1.0)
+MEMBER = str(Path(__file__).parent / "mesh_member.py")
 
 
 @attrs.define(eq=False)
@@ -94,12 +67,17 @@ class Member:
     def place(self) -> str:
         return next(name for what, name, _ in self.told if what == "place")
 
+    @property
+    def decided_s(self) -> float:
+        """Seconds of a core that its decisions have taken, as it has told last."""
+        return next((float(name) for what, name, _ in reversed(self.told) if what == "decided"), 0.0)
+
 
 async def started(
     stack: AsyncExitStack, settings: MeshConfig, name: str, hot: int, prefix: tuple[str, ...] = ()
 ) -> Member:
     """A member in a process of its own, behind these words of a command; it is killed in the end."""
-    arguments = [*prefix, sys.executable, __file__, "--serve", json.dumps(attrs.asdict(settings)), name, str(hot)]
+    arguments = [*prefix, sys.executable, MEMBER, json.dumps(attrs.asdict(settings)), name, str(hot)]
     process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE)
     member = Member(name, process)
     reading = asyncio.create_task(member.read())
@@ -137,19 +115,24 @@ async def fleet(stack: AsyncExitStack, settings: MeshConfig, count: int, hot: in
     return members
 
 
-async def cost(members: list[Member], seconds: float) -> tuple[float, float]:
-    """The mean share of a core in percent, and the largest memory in MiB."""
-    before = [cpu_s(each.process.pid) for each in members]
+async def cost(members: list[Member], seconds: float) -> tuple[float, float, float]:
+    """The mean share of a core in percent without decisions, that of the decisions, and the largest memory in MiB."""
+
+    def used() -> list[tuple[float, float]]:
+        return [(cpu_s(each.process.pid), each.decided_s) for each in members]
+
+    before, began = used(), time.monotonic()
     await asyncio.sleep(seconds)
-    used = [cpu_s(each.process.pid) - was for each, was in zip(members, before, strict=True)]
-    return statistics.mean(used) / seconds * 100, max(memory_mib(each.process.pid) for each in members)
+    both, percent = list(zip(before, used(), strict=True)), 100 / (time.monotonic() - began)
+    decided = statistics.mean(now[1] - was[1] for was, now in both)
+    whole = statistics.mean(now[0] - was[0] for was, now in both)
+    memory = max(memory_mib(each.process.pid) for each in members)
+    return (whole - decided) * percent, decided * percent, memory
 
 
 def decision_us() -> float:
     """Microseconds of one decision, for a member of three."""
-    from smg_core.mesh.state.node import SideStanding
-
-    counters = MeshCounters(MemoryCounters(1000, "UTC"), "UTC", 0.05, "majority", 1000)
+    counters = MeshCounters(MemoryCounters(1000, "UTC"), "UTC", 0.05, "majority", 1000, time.time)
     counters.stands(SideStanding(3, 3), 0.0)
     claims, times = [LimitClaim(LimitRule(10**9, "tokens", "minute", 10**9), "s", 1)], []
     for number in range(20_000):
@@ -171,7 +154,7 @@ async def measure(args: argparse.Namespace) -> None:
             settings = attrs.evolve(settings, url=f"redis://{server.host}:{server.port}")
         async with AsyncExitStack() as idle:
             members = await fleet(idle, settings, args.members, 0)
-            share, memory = await cost(members, args.seconds)
+            share, _, memory = await cost(members, args.seconds)
             print(f"{args.kind}, {args.members} members, idle: {share:.2f} % of a core, {memory:.1f} MiB")
             victim, others = members[-1], members[:-1]
             killed = time.time()
@@ -183,22 +166,15 @@ async def measure(args: argparse.Namespace) -> None:
             await started(idle, again, victim.name, 0)
             seen = [await each.until("came", victim.name, began) - began for each in others]
             print(f"its next start is known after {max(seen):.2f} s, the start of the process included")
-        async with AsyncExitStack() as alone:
-            decisions, _ = await cost(await fleet(alone, settings, 1, args.hot), args.seconds)
         async with AsyncExitStack() as loaded:
             members = await fleet(loaded, settings, args.members, args.hot)
-            share, memory = await cost(members, args.seconds)
-            print(f"with {args.hot} hot limits: {share - decisions:.1f} % of a core, {memory:.1f} MiB")
-            print(f"and {decisions:.1f} % for what one member alone does of them: its decisions")
+            share, decisions, memory = await cost(members, args.seconds)
+            print(f"with {args.hot} hot limits: {share:.1f} % of a core, {memory:.1f} MiB")
+            print(f"and {decisions:.1f} % for the decisions themselves")
     print(f"a decision: {decision_us():.1f} us")
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--serve"]:
-        fields = json.loads(sys.argv[2])
-        fields |= {"seeds": tuple(fields["seeds"]), "keys": tuple(fields["keys"])}
-        asyncio.run(serve(MeshConfig(**fields), sys.argv[3], int(sys.argv[4])))
-        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=("gossip", "valkey", "local"), default="gossip")
     parser.add_argument("--members", type=int, default=5)

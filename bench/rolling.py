@@ -1,6 +1,6 @@
 """Restarts three gateways one after the other behind a plain TCP balancer, under many streams; counts what is lost.
 
-    python bench/rolling.py [--streams 1000] [--seconds 20]
+    python bench/rolling.py [--streams 1000] [--seconds 10] [--tokens 40] [--story 300] [--decode-rate 8]
 
 Three gateways in a gossip mesh, with one history in SQLite, each of one process. The balancer knows nothing of HTTP: it goes to
 the next gateway where it cannot connect. So many clients ask for one stream after the other, without trying anything again, while
@@ -33,7 +33,8 @@ __all__ = ["Balancer", "Fleet", "Followed", "Lost", "restarted_under_streams"]
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 NOTICE_S = 30
-"""Longer than two answers take: one that runs when a gateway is asked to leave, and the next on its connection."""
+"""Longer than two answers take at the usual pace: one that runs when a gateway is asked to leave, and the next on its
+connection."""
 READY_S = 120
 
 
@@ -84,6 +85,14 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         writer.transport.abort()
 
 
+@attrs.frozen
+class Pace:
+    """How long an answer is in tokens, and the seconds for which a gateway that is asked to leave answers on open connections."""
+
+    tokens: int = 40
+    notice_s: float = NOTICE_S
+
+
 @attrs.define(eq=False)
 class Fleet:
     """Three gateways, which are started with these words for each."""
@@ -119,14 +128,14 @@ class Fleet:
 
 
 @contextlib.asynccontextmanager
-async def fleet(folder: Path, worker: str) -> AsyncIterator[Fleet]:
+async def fleet(folder: Path, worker: str, notice_s: float) -> AsyncIterator[Fleet]:
     """Three gateways before one engine, with one history."""
     ports, meshed = free_ports(3), free_ports(3)
     commands = []
     for number, port in enumerate(ports):
         seeds = [f"127.0.0.1:{each}" for each in meshed if each != meshed[number]]
         words = ["serve", "--worker", worker, "--port", str(port), "--history", f"sqlite:///{folder}/h.db"]
-        words += ["--server-notice-s", str(NOTICE_S), "--responses-lease-s", "5", "--responses-poll-s", "0.1"]
+        words += ["--server-notice-s", str(notice_s), "--responses-lease-s", "5", "--responses-poll-s", "0.1"]
         words += ["--mesh-kind", "gossip", "--mesh-name", f"g{number}", "--mesh-bind", f"127.0.0.1:{meshed[number]}"]
         words += ["--mesh-keys", KEY, "--server-connections", "4000"]
         words += [word for seed in seeds for word in ("--mesh-seeds", seed)]
@@ -147,9 +156,9 @@ class Lost:
     wrong: list[str] = attrs.field(factory=list)
 
 
-async def ask_on(client: httpx.AsyncClient, over: asyncio.Event, lost: Lost) -> None:
+async def ask_on(client: httpx.AsyncClient, over: asyncio.Event, lost: Lost, tokens: int) -> None:
     """Ask for one stream after the other."""
-    body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "stream": True, "max_tokens": 40}
+    body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "stream": True, "max_tokens": tokens}
     while not over.is_set():
         try:
             async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
@@ -192,14 +201,16 @@ class Followed:
                     self.events += [json.loads(each.data) for each in reader.feed(piece) if each.data != "[DONE]"]
 
 
-async def restarted_under_streams(folder: Path, worker: str, streams: int, seconds: float) -> tuple[Lost, Followed]:
+async def restarted_under_streams(
+    folder: Path, worker: str, streams: int, seconds: float, pace: Pace | None = None
+) -> tuple[Lost, Followed]:
     """What was lost while three gateways were restarted, one after the other, with so many streams."""
-    over, lost, followed = asyncio.Event(), Lost(), Followed()
+    over, lost, followed, pace = asyncio.Event(), Lost(), Followed(), pace or Pace()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=1.0)
-    async with fleet(folder, worker) as gateways, Balancer(gateways.ports) as balancer:
+    async with fleet(folder, worker, pace.notice_s) as gateways, Balancer(gateways.ports) as balancer:
         url = f"http://127.0.0.1:{balancer.port}"
         async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False, limits=limits) as client:
-            asking = [asyncio.create_task(ask_on(client, over, lost)) for _ in range(streams)]
+            asking = [asyncio.create_task(ask_on(client, over, lost, pace.tokens)) for _ in range(streams)]
             following = asyncio.create_task(followed.follow(client))
             await asyncio.sleep(seconds)
             for number in range(3):
@@ -211,17 +222,20 @@ async def restarted_under_streams(folder: Path, worker: str, streams: int, secon
     return lost, followed
 
 
-async def measure(streams: int, seconds: float) -> None:
+async def measure(args: argparse.Namespace) -> None:
+    streams, pace = args.streams, Pace(args.tokens, max(NOTICE_S, round(3 * args.tokens / args.decode_rate)))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
-        words = ["simulate", "--listen", f"127.0.0.1:{port}", "--reply-tokens", "300", "--decode-rate", "8"]
+        words = ["simulate", "--listen", f"127.0.0.1:{port}", "--reply-tokens", str(args.story)]
+        words += ["--decode-rate", str(args.decode_rate)]
         engine = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "smg_core", *words, stderr=asyncio.subprocess.DEVNULL
         )
         try:
-            lost, followed = await restarted_under_streams(Path(folder), f"grpc://127.0.0.1:{port}", streams, seconds)
+            worker = f"grpc://127.0.0.1:{port}"
+            lost, followed = await restarted_under_streams(Path(folder), worker, streams, args.seconds, pace)
         finally:
             engine.kill()
             await engine.wait()
@@ -236,8 +250,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=10.0)
-    args = parser.parse_args()
-    asyncio.run(measure(args.streams, args.seconds))
+    parser.add_argument("--tokens", type=int, default=40, help="of each stream")
+    parser.add_argument("--story", type=int, default=300, help="tokens of the answer in the background")
+    parser.add_argument("--decode-rate", type=float, default=8.0, help="tokens a second of each")
+    asyncio.run(measure(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -138,6 +138,7 @@ CONSTANTS: dict[str, str] = {
     "mesh.state.node._RISES_BY": HASHED,
     **dict.fromkeys((f"mesh.state.replica.{name}" for name in ("_ENTRY_BYTES", "_HEAD_BYTES", "_WIRE_BYTES")), COST),
     "mesh.state.replica._LOG_SPARE": PACE,
+    "mesh.state.replica._ROUNDED_S": PACE,
     "mesh.state.replica._OF_ONE": "one member may have a quarter of mesh.entries and mesh.kept_bytes",
     "mesh.state.roster_set._MOST_TAGS": "adds of one worker that are told apart; older ones were taken back long ago",
     "mesh.state.stamps._COUNT_BITS": FORMAT,
@@ -146,6 +147,8 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(
         (f"meshed.counters.{name}" for name in ("_MOST_A_PERIOD", "_CALM_S", "_CALM_EACH_S", "_MOST_CALM")), PACE
     ),
+    "meshed.counters._LATE_US": "longer than a window that is over is known; what is older is of a clock that is wrong",
+    "mesh.heartbeats._JUST_AFTER_S": PACE,
     "meshed.counters._CALM_PART": "what is left unsaid is a sixteenth of what may be taken before all have heard",
     **dict.fromkeys(("gateway.mesh._AGAIN_S", "mesh.carriers.local._LOOKS_EACH", "meshed.siblings._PACE_S"), PACE),
     **dict.fromkeys((f"meshed.shared_counters.{name}" for name in ("_PLACES_AGAIN_S", "_MOST_A_PERIOD")), PACE),

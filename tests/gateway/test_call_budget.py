@@ -40,6 +40,8 @@ RULES = (
 LIMITS_BUDGET = 60
 """Calls that three rules cost a request."""
 LIMITS = ("smg_core/limits", "smg_core/serving/limiting")
+MESH_BUDGET = 10
+"""Calls more that a plain request costs where the gateway is one of several in a mesh."""
 LEDGER_BUDGET = 38
 """Calls that the ledger costs a request."""
 MOST_BESIDE_CHAT = 1.15
@@ -228,6 +230,24 @@ async def test_limits_cost_a_stream_no_more_calls_of_their_own_than_their_budget
 
     own = [sum(count for name, count in calls.items() if name.startswith(LIMITS)) for calls in (whole, streamed)]
     assert 0 < max(own) <= LIMITS_BUDGET, told(streamed)
+
+
+@pytest.mark.full  # three gateways in processes of their own
+@pytest.mark.parametrize("rules", [(), RULES], ids=["plain", "with limits"])
+async def test_a_mesh_costs_a_request_no_more_calls_than_its_budget(tmp_path: Path, rules: tuple[str, ...]) -> None:
+    body = {"model": "sim", **BUDGETS["chat"].body}
+    for name in ("alone", "other", "meshed"):
+        (tmp_path / name).mkdir()
+    mesh = ("--mesh-kind", "local", "--mesh-folder", str(tmp_path / "mesh"), "--mesh-name")
+    async with (
+        counting(tmp_path / "alone", SimulatorConfig(), *rules) as alone,
+        counting(tmp_path / "other", SimulatorConfig(), *rules, flags=(*mesh, "other")),
+        counting(tmp_path / "meshed", SimulatorConfig(), *rules, flags=(*mesh, "meshed")) as meshed,
+    ):
+        before, after = await alone.calls(CHAT, body), await meshed.calls(CHAT, body)
+
+    more = apart_from_reads(after) - apart_from_reads(before)
+    assert more <= MESH_BUDGET, f"{more} calls more\n{told(after - before)}"
 
 
 @pytest.mark.full  # a gateway in a process of its own

@@ -41,7 +41,8 @@ def mesh_counters(services: Services) -> "Counters | None":
 
     held = MemoryCounters(config.limits.counters, config.limits.zone)
     mesh = config.mesh
-    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, shared_counter_count(config))
+    most, wall = shared_counter_count(config), services.clock.time
+    return MeshCounters(held, config.limits.zone, mesh.guard, mesh.partition, most, wall)
 
 
 def shared_counter_count(config: Config) -> int:

@@ -10,6 +10,8 @@ from smg_core.mesh.base import Ears, SeenMember
 
 __all__ = ["Heartbeats"]
 
+_JUST_AFTER_S = 0.001
+
 
 @attrs.define(eq=False)
 class _Heard:
@@ -59,8 +61,8 @@ class Heartbeats:
         if self._heard.pop(name, None) is not None:
             self._ears.left(name)
 
-    def look(self, now: float) -> None:
-        """Suspect and lose those that were not heard for long."""
+    def look(self, now: float) -> float:
+        """Suspect and lose those that were not heard for long. The seconds after which another look may find one."""
         for name, each in list(self._heard.items()):
             silent = now - each.at
             if silent > self._dead_s:
@@ -69,3 +71,8 @@ class Heartbeats:
             elif silent > self._suspect_s and each.member.state == "alive":
                 each.member = attrs.evolve(each.member, state="suspected")
                 self._ears.suspected(name)
+        due = (
+            each.at + (self._suspect_s if each.member.state == "alive" else self._dead_s)
+            for each in self._heard.values()
+        )
+        return max(0.0, min(due, default=float("inf")) - now) + _JUST_AFTER_S

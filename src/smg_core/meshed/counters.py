@@ -37,6 +37,7 @@ from smg_core.mesh.state.node import Node, SideStanding
 __all__ = [
     "NEXT_ROUND_US",
     "MeshCounters",
+    "by_window",
     "is_places",
     "lasts_s",
     "part_of_round",
@@ -54,20 +55,27 @@ then."""
 _CALM_PART = 8
 """Little is less than this part of what may be taken before all have heard."""
 
+_NONE = MemberCount()
+_LATE_US = 10_000_000
+"""For so long a window that is over may still be known."""
+
 NEXT_ROUND_US = 200_000
 """After how long all have heard of what was taken, about."""
 
 
 @attrs.define(eq=False)
 class _Own:
-    """What this gateway has charged of one scope: in the window of that number, and in the one before."""
+    """What this gateway has charged of one scope: in the window of that number and in the one before, with what others were told
+    of each."""
 
     rule: LimitRule
     number: int
     charged: int = 0
     refunded: int = 0
-    last: MemberCount = attrs.field(factory=MemberCount)
+    last: MemberCount = _NONE
     last_number: int = -1
+    told: MemberCount = _NONE
+    last_told: MemberCount = _NONE
 
     @property
     def now(self) -> MemberCount:
@@ -91,8 +99,8 @@ def _hashed(scope: str) -> bytes:
 
 
 class MeshCounters:
-    """Counters of one gateway of several. `held` counts here; `most` is how many scopes are told of. It is a part of the mesh;
-    `on_news`, which may be set, is called when there is something to tell after there was not."""
+    """Counters of one gateway of several. `held` counts here; `most` is how many scopes are told of, and `wall` the time of day.
+    It is a part of the mesh; `on_news`, which may be set, is called when there is something to tell after there was not."""
 
     spaces = frozenset({Space.COUNTER, Space.LOAD})
 
@@ -103,8 +111,10 @@ class MeshCounters:
         guard: float,
         partition: Literal["majority", "strict"],
         most: int,
+        wall: Callable[[], float],
     ) -> None:
         self._held, self._zone, self._guard, self._partition, self._most = held, zone, guard, partition, most
+        self._wall = wall
         self._own: OrderedDict[str, _Own] = OrderedDict()
         self._scopes: dict[bytes, str] = {}
         self._foreign: dict[bytes, dict[tuple[Writer, int], int]] = {}
@@ -114,7 +124,6 @@ class MeshCounters:
         self._calm: OrderedDict[str, float] = OrderedDict()
         self._calm_at = float("-inf")
         self._standing = SideStanding(1, 1)
-        self._at = Instant(0, 0.0)
         self._again_at = float("-inf")
         self._heard_some = False
         self.on_news: Callable[[], None] = lambda: None
@@ -128,7 +137,6 @@ class MeshCounters:
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
         """Charge all claims, or none and say why not."""
-        self._at = at
         here, whole = self._standing
         shared = claims if here >= whole else self._shared(claims)
         for claim in shared:
@@ -186,12 +194,11 @@ class MeshCounters:
             self._add(rule, scope, self._sum(rule, foreign, at), at)
 
     def _sum(self, rule: LimitRule, foreign: dict[tuple[Writer, int], int], at: Instant) -> int:
-        number = self._number(rule, at)
-        now = sum(used for (_, each), used in foreign.items() if each == number)
+        now, last, coming = by_window(rule, self._number(rule, at), foreign)
         if not rule.width_us:
             return now
-        last = sum(used for (_, each), used in foreign.items() if each == number - 1)
-        return estimate(now, last, counter_window(int(at.wall_s * 1_000_000), rule.width_us)[1], rule.width_us)
+        over = counter_window(int(at.wall_s * 1_000_000), rule.width_us)[1]
+        return estimate(now, last, over, rule.width_us) + coming
 
     def _number(self, rule: LimitRule, at: Instant) -> int:
         """The number of the window that a rule counts in."""
@@ -233,6 +240,7 @@ class MeshCounters:
         number = window_number(rule, self._zone, at[1])
         if number != own.number:
             own.last, own.last_number = own.now, own.number
+            own.last_told, own.told = own.told, _NONE
             own.charged, own.refunded, own.number = 0, 0, number
 
     def _corrected(self, claim: LimitClaim, more: int, taken_at: Instant, at: Instant) -> None:
@@ -265,10 +273,11 @@ class MeshCounters:
         if self._heard_some:
             self._heard_some = False
             node.answer_soon()
+        wall_s = self._wall()
         for scope in self._to_tell(now):
             own = self._own.get(scope)
             if own is not None:
-                self._say(node, scope, own, now)
+                self._say(node, scope, own, now, wall_s)
         known = node.all_know if self._queue else 0
         while self._queue and self._queue[0][0] <= known:
             version, scope = self._queue.popleft()
@@ -292,21 +301,18 @@ class MeshCounters:
             found += calm
         return found
 
-    def _say(self, node: Node, scope: str, own: _Own, now: float) -> None:
+    def _say(self, node: Node, scope: str, own: _Own, now: float, wall_s: float) -> None:
         """Tell of one counter; what was taken of it is known to all once they know the version that this has."""
         hashed = _hashed(scope)
         space = Space.LOAD if is_places(own.rule) else Space.COUNTER
         key = written_counter_key(CountedWindow(hashed, own.number))
-        node.put(space, key, written_count(own.now), lasts_s(own.rule, own.number, self._zone, self._at.wall_s), now)
-        if own.last_number >= 0 and own.rule.width_us:
+        own.told = own.now
+        node.put(space, key, written_count(own.told), lasts_s(own.rule, own.number, self._zone, wall_s), now)
+        if own.last != own.last_told and own.rule.width_us:
+            last_s = lasts_s(own.rule, own.last_number, self._zone, wall_s)
             key = written_counter_key(CountedWindow(hashed, own.last_number))
-            node.put(
-                space,
-                key,
-                written_count(own.last),
-                lasts_s(own.rule, own.last_number, self._zone, self._at.wall_s),
-                now,
-            )
+            if node.put(space, key, written_count(own.last), last_s, now):
+                own.last_told = own.last
         found = self._rounds.get(scope)
         if found is not None and not found.version:
             found.version = node.replica.version
@@ -315,15 +321,16 @@ class MeshCounters:
     def hear(self, changes: Sequence[MeshChange], now: float) -> None:
         """Others have charged something."""
         self._heard_some = True
+        at = Instant(int(now * 1_000_000), self._wall())
         for change in changes:
             try:
                 window = read_counter_key(change.key)
                 used = read_count(change.value).used if change.value else 0
             except msgspec.MsgspecError:
                 continue
-            self._heard(change, window, used)
+            self._heard(change, window, used, at)
 
-    def _heard(self, change: MeshChange, window: CountedWindow, used: int) -> None:
+    def _heard(self, change: MeshChange, window: CountedWindow, used: int, at: Instant) -> None:
         foreign = self._foreign.setdefault(window.scope, {})
         place = change.writer, window.number
         before = foreign.pop(place, 0)
@@ -335,9 +342,8 @@ class MeshCounters:
         own = self._own.get(scope) if scope is not None else None
         if scope is None or own is None or used == before or (not change.value and change.space == Space.COUNTER):
             return  # nobody asks for it here, or its window is over
-        number = self._number(own.rule, self._at)
-        if window.number == number or (own.rule.width_us and window.number in (number - 1, number + 1)):
-            self._add(own.rule, scope, used - before, self._at)
+        if own.rule.width_us or window.number == self._number(own.rule, at):
+            self._add(own.rule, scope, used - before, at)  # of a rate it is of now, whatever the other one's clock says
 
 
 def window_number(rule: LimitRule, zone: str, wall_s: float) -> int:
@@ -345,6 +351,26 @@ def window_number(rule: LimitRule, zone: str, wall_s: float) -> int:
     if width := rule.width_us:
         return int(wall_s * 1_000_000) // width  # as `counter_window` says, without its call: every claim asks it
     return window_at(rule.window, zone, int(wall_s) // QUARTER_S)[0] if rule.calendar else 0
+
+
+def by_window(
+    rule: LimitRule, number: int, foreign: dict[tuple[Writer, int], int], most: int = 1 << 62
+) -> tuple[int, int, int]:
+    """What others have charged in the window of that number, the one before and the next. Of a rate, the last words of a gateway
+    whose clock is far off are of now."""
+    used = [0, 0, 0]
+    if not rule.width_us:
+        return min(most, sum(each for (_, at), each in foreign.items() if at == number)), 0, 0
+    latest: dict[Writer, int] = {}
+    for writer, at in foreign:
+        latest[writer] = max(at, latest.get(writer, at))
+    behind = 3 + _LATE_US // rule.width_us
+    for (writer, at), each in foreign.items():
+        off = latest[writer] - number
+        place = at - number - (off if off > 1 or off < -behind else 0)
+        if -1 <= place <= 1:
+            used[place] += each
+    return min(most, used[0]), min(most, used[-1]), min(most, used[1])
 
 
 def lasts_s(rule: LimitRule, number: int, zone: str, wall_s: float) -> float:

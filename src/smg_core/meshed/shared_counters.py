@@ -26,7 +26,15 @@ from smg_core.mesh.state.counts import (
 )
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.node import Node, SideStanding
-from smg_core.meshed.counters import NEXT_ROUND_US, is_places, lasts_s, part_of_round, shared_claims, window_number
+from smg_core.meshed.counters import (
+    NEXT_ROUND_US,
+    by_window,
+    is_places,
+    lasts_s,
+    part_of_round,
+    shared_claims,
+    window_number,
+)
 from smg_core.meshed.shared_rows import SharedRow, SharedRows
 
 __all__ = ["SharedMeshCounters", "SharedSpeaker"]
@@ -238,13 +246,7 @@ class SharedSpeaker:
         rule, wall = row.rule, self._wall()
         number = window_number(rule, self._zone, wall)
         before = _turned(row, number)
-        used = [0, 0, 0]
-        for (_, each), amount in self._foreign.get(row.scope, {}).items():
-            if each == number:
-                used[0] += amount
-            elif rule.width_us and each in (number - 1, number + 1):
-                used[1 if each < number else 2] += amount
-        others = (min(used[0], _MOST_USED), min(used[1], _MOST_USED), min(used[2], _MOST_USED))
+        others = by_window(rule, number, self._foreign.get(row.scope, {}), _MOST_USED)
         more = sum(others) - sum(before)
         if begins and rule.width_us:
             over = int(wall * 1_000_000) % rule.width_us

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.mesh.state.entries import EntryPlace, MeshBounds, MeshDelta, Space, WireEntry, Writer
+from smg_core.mesh.state.entries import EntryPlace, MeshBounds, MeshChange, MeshDelta, Space, WireEntry, Writer
 from smg_core.mesh.state.replica import Replica
 
 LONG = 3600.0
@@ -203,3 +203,33 @@ def test_a_sum_tells_words_that_are_not_the_same() -> None:
     assert one.digest() == other.digest()
     assert one.sums() != other.sums()
     assert attrs.asdict(one.bounds) == attrs.asdict(other.bounds)
+
+
+def test_a_writer_that_says_the_same_place_again_and_again_takes_no_more_room() -> None:
+    replica = Replica(Writer("m0", 1))
+    other = Writer("m1", 1)
+    for version in range(1, 5001):
+        entry = WireEntry(Space.COUNTER, b"k", version, b"v", 60 + version % 3)
+        replica.take(MeshDelta(other, version - 1, version, (entry,)), version / 1000)
+    known = replica._known[other]
+    assert len(known.log) <= 100
+    assert sum(map(len, replica._due.values())) <= 3
+    assert [entry.version for _, entry in known.since(0)] == [5000]
+    assert replica.expire(70.0, 100) == [MeshChange(other, Space.COUNTER, b"k", b"")]
+    assert replica.entries == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30), st.integers(0, 9)), min_size=1, max_size=40))
+def test_an_entry_is_forgotten_when_it_is_over_however_often_it_was_said(said: list[tuple[int, int, int]]) -> None:
+    replica, now, ends = Replica(Writer("m0", 1)), 0.0, dict[bytes, float]()
+    for key, lasts, later in said:
+        now += later
+        replica.expire(now)
+        ends = {place: until for place, until in ends.items() if int(until) + 1 > now}
+        assert {place.key for place in replica._known[replica.own].entries} == set(ends)
+        name = b"%d" % key
+        replica.put(EntryPlace(Space.HEALTH, name), b"v", lasts, now)
+        ends[name] = now + lasts
+    replica.expire(now + 40)
+    assert replica.entries == 0
+    assert not replica._due

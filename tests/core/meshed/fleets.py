@@ -47,7 +47,9 @@ class Several:
     def next_speaker(self) -> None:
         """Another process speaks from now on."""
         born = int(self._wall.network.at * 1000)
-        self.speaker = SharedSpeaker(self._held, self.rows, "UTC", self._name, born, lambda: self._wall.network.at)
+        self.speaker = SharedSpeaker(
+            self._held, self.rows, "UTC", self._name, born, lambda: self._wall.at_of(self._name).wall_s
+        )
         self.speaker.knows = True
 
     def claim(self, claims: Sequence[LimitClaim], at: Instant) -> LimitRefusal | None:
@@ -77,7 +79,8 @@ class Several:
 
 
 class Fleet:
-    """Gateways over a network in memory, each with counters of its own, of so many processes."""
+    """Gateways over a network in memory, each with counters of its own, of so many processes; `off` are the seconds by which the
+    clocks of some are."""
 
     def __init__(
         self, count: int, rng: random.Random, partition: str = "majority", processes: int = 1, **network: float
@@ -86,6 +89,7 @@ class Fleet:
         self.network = Network(count, rng, **network)  # type: ignore[arg-type]
         self.counters: dict[str, MeshCounters | Several] = {}
         self.admitted: dict[str, int] = {}
+        self.off: dict[str, float] = {}
         for name in self.network.members:
             self.open(name)
         self.network.hear = self.hear
@@ -96,7 +100,14 @@ class Fleet:
             self.counters[name] = Several(self.processes, self.rng, self.partition, name, self)
             return
         held = MemoryCounters(1000, "UTC")
-        self.counters[name] = MeshCounters(held, "UTC", GUARD, self.partition, 1000)  # type: ignore[arg-type]
+        self.counters[name] = MeshCounters(
+            held,
+            "UTC",
+            GUARD,
+            self.partition,  # type: ignore[arg-type]
+            1000,
+            lambda: self.at_of(name).wall_s,
+        )
 
     @property
     def names(self) -> list[str]:
@@ -106,14 +117,16 @@ class Fleet:
     def at(self) -> Instant:
         return Instant(int(self.network.at * 1_000_000), self.network.at)
 
+    def at_of(self, name: str) -> Instant:
+        """The time as a gateway has it."""
+        return Instant(int(self.network.at * 1_000_000), self.network.at + self.off.get(name, 0.0))
+
     def turn(self) -> None:
         """What the member's edge does each period."""
         for name, member in self.network.members.items():
             if member.stopped:
                 continue
             counters, now = self.counters[name], member.now(self.network.at)
-            if isinstance(counters, MeshCounters):
-                counters._at = self.at
             self.hear(member, member.node.take_changes())
             counters.stands(member.node.standing(now), now)
             counters.tell(member.node, now)
@@ -123,7 +136,7 @@ class Fleet:
         counters.hear([each for each in changes if each.space in counters.spaces], member.now(self.network.at))
 
     def ask(self, name: str, rule: LimitRule, cost: int = 1, scope: str = "s") -> bool:
-        admitted = self.counters[name].claim([LimitClaim(rule, scope, cost)], self.at) is None
+        admitted = self.counters[name].claim([LimitClaim(rule, scope, cost)], self.at_of(name)) is None
         self.admitted[name] = self.admitted.get(name, 0) + (cost if admitted else 0)
         return admitted
 

@@ -103,6 +103,33 @@ def test_one_way_and_partial_cuts_keep_the_bound(processes: int) -> None:
         assert fleet.demand(60.0, MINUTE, dict.fromkeys(fleet.names, 30.0)) <= 1200 + GUARD * 600 + 10
 
 
+@pytest.mark.full
+@PROCESSES
+@pytest.mark.parametrize("off_s", [3600.0, -3600.0, 40.0])
+def test_a_gateway_whose_clock_is_off_counts_and_is_counted(off_s: float, processes: int) -> None:
+    fleet = Fleet(3, random.Random(1), processes=processes)
+    fleet.off["m0"] = off_s
+    for _ in range(2):
+        admitted = fleet.demand(60.0, MINUTE, dict.fromkeys(fleet.names, 30.0))
+        assert admitted <= 1200 + GUARD * 600 + 3
+    fleet.open("m1")  # of which nobody has asked there before
+    fleet.network.start("m1")
+    assert fleet.demand(10.0, MINUTE, {"m1": 60.0}) <= 100 + GUARD * 600 + 3
+
+
+@PROCESSES
+@pytest.mark.parametrize("rule", [MINUTE, DAY], ids=["minute", "day"])
+def test_what_others_took_while_nobody_asked_here_counts_once_somebody_does(rule: LimitRule, processes: int) -> None:
+    fleet = Fleet(2, random.Random(1), processes=processes)
+    assert fleet.ask("m1", rule)
+    fleet.network.at += 2 * 86_400.0
+    fleet.network.run(4.0, fleet.turn)
+    taken = fleet.demand(20.0, rule, {"m0": 60.0})
+    assert taken >= 500
+    fleet.network.run(1.0, fleet.turn)
+    assert fleet.demand(1.0, rule, {"m1": 60.0}) <= 10 + GUARD * 600
+
+
 @PROCESSES
 def test_windows_of_the_calendar_are_counted_together(processes: int) -> None:
     fleet = Fleet(3, random.Random(1), processes=processes)
@@ -163,14 +190,14 @@ def test_what_was_refunded_can_be_taken_elsewhere(processes: int) -> None:
 
 
 def test_a_gateway_alone_takes_all_at_once() -> None:
-    counters = MeshCounters(MemoryCounters(10, "UTC"), "UTC", GUARD, "majority", 10)
+    counters = MeshCounters(MemoryCounters(10, "UTC"), "UTC", GUARD, "majority", 10, lambda: 1.0)
     at = Instant(1_000_000, 1.0)
     assert sum(counters.claim([LimitClaim(MINUTE, "s", 1)], at) is None for _ in range(700)) == 600
 
 
 @pytest.mark.parametrize("most", [1, 8])
 def test_scopes_are_bounded(most: int) -> None:
-    counters = MeshCounters(MemoryCounters(100, "UTC"), "UTC", GUARD, "majority", most)
+    counters = MeshCounters(MemoryCounters(100, "UTC"), "UTC", GUARD, "majority", most, lambda: 1.0)
     node = Node(Writer("a", 1), NodeTerms(), random.Random(1), 0.0)
     for number in range(50):
         counters.claim([LimitClaim(MINUTE, f"s{number}", 1)], Instant(1_000_000, 1.0))

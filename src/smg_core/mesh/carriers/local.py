@@ -54,9 +54,10 @@ class LocalLink:
             raise ConfigError("mesh.folder: kind local needs a folder for its sockets")
         if not _NAME.fullmatch(terms.name):
             raise ConfigError("mesh.name: letters, digits, dots, dashes and underscores, at most 64")
-        self._terms, self._folder = terms, Path(settings.folder).expanduser()
+        self._terms, self._folder = terms, Path(settings.folder).expanduser().resolve()
         self._keys = MeshKeys(terms.keys, settings.cluster)
         self._path = self._folder / f"{terms.name}{_ENDING}"
+        self._begins = f"{self._folder}{os.sep}"
         if len(os.fsencode(self._path)) > _PATH_BYTES:
             raise ConfigError(
                 f"mesh.folder: with the name it is longer than the {_PATH_BYTES} bytes that a socket may have"
@@ -130,6 +131,9 @@ class LocalLink:
             raise Unreachable("not open, or too large")
         self._to_all(_DATA, data)
 
+    def _place_of(self, name: str) -> str:
+        return f"{self._begins}{name}{_ENDING}"
+
     def _to_all(self, kind: bytes, data: bytes) -> None:
         message = self._keys.marked(self._terms.name, kind + data)
         for each in self.members:
@@ -140,7 +144,7 @@ class LocalLink:
         if self._sock is None or self._heartbeats is None or self._ears is None:
             return
         try:
-            self._sock.sendto(message, str(self._folder / f"{name}{_ENDING}"))
+            self._sock.sendto(message, self._place_of(name))
         except BlockingIOError:
             pass
         except OSError:
@@ -149,8 +153,10 @@ class LocalLink:
 
     async def _beat(self) -> None:
         """Say that this member is there, and look who is not any more. Those that come greet all whose sockets are in the folder,
-        so that it need not be looked into each time."""
+        so that it need not be looked into each time. All do that at the same times of the machine's clock: a member wakes up
+        once for the words of all others."""
         terms, clock = self._terms, self._terms.clock
+        each_s = terms.settings.suspect_s / 2.5
         hello = _BEAT + msgspec.msgpack.encode(_Hello(self._start, terms.formats, terms.version))
         for number in count():
             if self._heartbeats is None:
@@ -162,8 +168,8 @@ class LocalLink:
                 names = [path.stem for path in await asyncio.to_thread(self._others)]
             for name in names:
                 self._to(name, message)
-            self._heartbeats.look(clock.monotonic())
-            await asyncio.sleep(terms.settings.suspect_s / 2.5)
+            due_s = self._heartbeats.look(clock.monotonic())
+            await asyncio.sleep(min(due_s, each_s - clock.monotonic() % each_s))
 
     def _others(self) -> list[Path]:
         found = sorted(path for path in self._folder.glob(f"*{_ENDING}") if path != self._path)
@@ -184,33 +190,32 @@ class LocalLink:
             self._take(address, message)
 
     def _take(self, address: str, message: bytes) -> None:
-        sender = Path(address)
-        if sender.parent != self._folder or self._heartbeats is None or self._ears is None:
+        heartbeats, ears = self._heartbeats, self._ears
+        sender = address.removeprefix(self._begins).removesuffix(_ENDING)
+        if heartbeats is None or ears is None or address != self._place_of(sender):
             self.refused += 1
             return
-        body = self._keys.opened(sender.stem, message)
+        known = heartbeats.knows(sender)
+        body = self._keys.opened(sender, message) if known or _NAME.fullmatch(sender) else None
         if body is None:
             self.refused += 1
             return
         kind, data = body[:1], body[1:]
         if kind == _BEAT:
-            self._greeted(sender.stem, data)
+            self._greeted(heartbeats, sender, data, new=not known)
         elif kind == _LEAVES:
-            self._heartbeats.left(sender.stem)
-        elif kind == _DATA and self._heartbeats.knows(sender.stem):
-            self._ears.heard(sender.stem, data)
+            heartbeats.left(sender)
+        elif kind == _DATA and known:
+            ears.heard(sender, data)
 
-    def _greeted(self, name: str, data: bytes) -> None:
+    def _greeted(self, heartbeats: Heartbeats, name: str, data: bytes, *, new: bool) -> None:
         try:
             hello = _hello(data)
         except msgspec.MsgspecError:
             self.refused += 1
             return
-        new = self._heartbeats is not None and not self._heartbeats.knows(name)
-        if self._heartbeats is not None:
-            place = str(self._folder / f"{name}{_ENDING}")
-            member = SeenMember(name, hello.formats, hello.version, place)
-            self._heartbeats.heard(member, hello.start, self._terms.clock.monotonic())
+        member = SeenMember(name, hello.formats, hello.version, self._place_of(name))
+        heartbeats.heard(member, hello.start, self._terms.clock.monotonic())
         if new:  # which need not wait for the next beat to know us
             terms = self._terms
             answer = _BEAT + msgspec.msgpack.encode(_Hello(self._start, terms.formats, terms.version))

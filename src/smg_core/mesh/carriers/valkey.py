@@ -181,8 +181,9 @@ class ValkeyLink:
         """Say that this member is there, and hear who else is."""
         while self._heartbeats is not None and not self._over:
             try:
-                await self._find_places()
-                await self._beat(self._heartbeats)
+                async with asyncio.timeout(_CONNECT_S):
+                    await self._find_places()
+                    await self._beat(self._heartbeats)
                 if self._lost:
                     _log.warning("the server of the mesh answers again")
                     await self._find_places(again=True)
@@ -191,8 +192,8 @@ class ValkeyLink:
                 if not self._lost:
                     _log.warning("the server of the mesh does not answer (%s)", type(error).__name__)
                 self._lost = True
-            self._heartbeats.look(self._terms.clock.monotonic())
-            await asyncio.sleep(self._settings.suspect_s / 2.5)
+            due_s = self._heartbeats.look(self._terms.clock.monotonic())
+            await asyncio.sleep(min(due_s, self._settings.suspect_s / 2))
 
     async def _beat(self, heartbeats: Heartbeats) -> None:
         terms = self._terms

@@ -32,13 +32,14 @@ _ENTRY_BYTES = 96  # an entry's size beside its key and value, about
 _WIRE_BYTES = 24  # the same in a message, at most
 _HEAD_BYTES = 200  # of a message without its entries, at most
 _LOG_SPARE = 64  # what may be noted beyond twice the entries before all is noted anew
+_ROUNDED_S = 2  # by which the ends of an entry may differ that is told with whole seconds
 _OF_ONE = 4  # one writer has at most this part of the room
 
 
 @attrs.define(eq=False)
 class Known:
-    """What is known of one writer: its entries, where it has said something with which version (`log`, with what is not so any
-    more; in order where it is `ordered`), and the version up to which all has come."""
+    """What is known of one writer: its entries, where it has said something with which version (`log`, in order and with what is
+    not so any more, as long as it is `ordered`; else it is empty until somebody asks), and up to which version all has come."""
 
     version: int = 0
     entries: dict[EntryPlace, MeshEntry] = attrs.field(factory=dict)
@@ -51,7 +52,9 @@ class Known:
         log = self.log
         if (log and version <= log[-1][0]) or len(log) > 2 * len(self.entries) + _LOG_SPARE:
             self.ordered = False
-        log.append((version, place))
+            log.clear()
+        if self.ordered:
+            log.append((version, place))
 
     def since(self, version: int) -> Iterator[tuple[EntryPlace, MeshEntry]]:
         """What is so of what was said after that version, in order."""
@@ -242,37 +245,38 @@ class Replica:
             before = known.entries.get(place)
             if before is not None and before.version >= entry.version:
                 continue
-            if len(entry.value) > bounds.value_bytes or len(entry.key) > bounds.key_bytes:
+            value = entry.value
+            if len(value) > bounds.value_bytes or len(entry.key) > bounds.key_bytes:
                 self.refused += 1
                 continue
             until = now + min(max(entry.lasts_s, 1), bounds.lasts_s)
-            if self._set(writer, known, place, MeshEntry(entry.version, entry.value, until)) and (
-                before is None or before.value != entry.value
-            ):
-                yield MeshChange(writer, place.space, place.key, entry.value)
+            if before is not None and 0 < before.until - until < _ROUNDED_S:
+                until = before.until
+            taken = self._set(writer, known, place, MeshEntry(entry.version, value, until))
+            if taken and (before is None or before.value != value):
+                yield MeshChange(writer, entry.space, entry.key, value)
 
     def _set(self, writer: Writer, known: Known, place: EntryPlace, entry: MeshEntry) -> bool:
-        before = known.entries.pop(place, None)
-        cost = _cost(place, entry.value)
-        freed = _cost(place, before.value) if before is not None else 0
-        bounds, more = self.bounds, cost - freed
-        if (
-            len(known.entries) * _OF_ONE >= bounds.entries
-            or (known.size + more) * _OF_ONE > bounds.kept_bytes
-            or self.entries - (before is not None) >= bounds.entries
-            or self.size + more > bounds.kept_bytes
-        ):
+        before = known.entries.get(place)
+        more = len(entry.value) - len(before.value) if before is not None else _cost(place, entry.value)
+        if more > 0 and not self._has_room(known, more, new=before is None):
             self.refused += 1
-            if before is not None:
-                known.entries[place] = before
             return False
         known.entries[place] = entry
         known.note(entry.version, place)
         known.size += more
         self.size += more
         self.entries += before is None
-        self._due.setdefault(int(entry.until) + 1, {})[writer, place] = None
+        due = int(entry.until) + 1
+        if before is None or due <= int(before.until):  # else it waits at the earlier time, and is looked at again then
+            self._due.setdefault(due, {})[writer, place] = None
         return True
+
+    def _has_room(self, known: Known, more: int, *, new: bool) -> bool:
+        bounds = self.bounds
+        if new and (len(known.entries) * _OF_ONE >= bounds.entries or self.entries >= bounds.entries):
+            return False
+        return (known.size + more) * _OF_ONE <= bounds.kept_bytes and self.size + more <= bounds.kept_bytes
 
     def _drop(self, known: Known, place: EntryPlace) -> MeshEntry | None:
         entry = known.entries.pop(place, None)
@@ -312,6 +316,7 @@ class Replica:
     def expire(self, now: float, most: int = 2048) -> list[MeshChange]:
         """Forget what is over by now, at most so many entries in one go."""
         found: list[MeshChange] = []
+        later: dict[int, list[tuple[Writer, EntryPlace]]] = {}
         for second in sorted(each for each in self._due if each <= now):
             places = self._due[second]
             for writer, place in list(islice(places, most)):
@@ -319,8 +324,12 @@ class Replica:
                 del places[writer, place]
                 known = self._known.get(writer)
                 entry = known.entries.get(place) if known is not None else None
-                if known is None or entry is None or int(entry.until) + 1 != second:
-                    continue  # it has been said again since, or is gone
+                if known is None or entry is None:
+                    continue  # it is gone
+                due = int(entry.until) + 1
+                if due > now:
+                    later.setdefault(due, []).append((writer, place))
+                    continue  # it has been said again since
                 self._drop(known, place)
                 if entry.value:
                     found.append(MeshChange(writer, place.space, place.key, b""))
@@ -328,6 +337,8 @@ class Replica:
             if places:
                 break
             del self._due[second]
+        for second, waiting in later.items():
+            self._due.setdefault(second, {}).update(dict.fromkeys(waiting))
         return found
 
     @property
