@@ -120,14 +120,14 @@ async def measure(sessions: int, seconds: float) -> None:
                 return cpu_s(gateway.pid)
 
             try:
-                before, *_ = await asyncio.gather(
-                    used_when_begun(),
+                beginning = asyncio.create_task(used_when_begun())
+                await asyncio.gather(
                     *(
                         client(url, start + number * PIECE_S / sessions, seconds, gaps, delays)
                         for number in range(sessions)
                     ),
                 )
-                used = cpu_s(gateway.pid) - before
+                used = cpu_s(gateway.pid) - await beginning
             finally:
                 gateway.terminate()
                 server.terminate()
