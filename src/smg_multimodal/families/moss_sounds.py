@@ -90,14 +90,14 @@ class MossProcessor:
 
 def _moss_recordings(files: ModelFiles) -> MossProcessor:
     """From preprocessor_config.json, and from processor_config.json what the prompt has."""
-    said: dict[str, Any] = {"audio_tokens_per_second": 12.5, "time_marker_every_seconds": 2, "audio_merge_size": 4}
-    said |= {key: files.processor[key] for key in said if files.processor.get(key) is not None}
-    check_kinds(said)
-    every, second = said["time_marker_every_seconds"], float(said["audio_tokens_per_second"])
+    stated: dict[str, Any] = {"audio_tokens_per_second": 12.5, "time_marker_every_seconds": 2, "audio_merge_size": 4}
+    stated |= {key: files.processor[key] for key in stated if files.processor.get(key) is not None}
+    check_kinds(stated)
+    every, second = stated["time_marker_every_seconds"], float(stated["audio_tokens_per_second"])
     if not isinstance(every, int) or isinstance(every, bool) or not 0 <= every <= _LONGEST:
         raise refused("time_marker_every_seconds", every, "a number of whole seconds is needed")
     mel = replace(whisper(files.recordings, {"feature_size": 80}, _MOSS), longest=_LONGEST)
-    return MossProcessor(mel, positive_number(said, "audio_merge_size"), every, int(second * every), second)
+    return MossProcessor(mel, positive_number(stated, "audio_merge_size"), every, int(second * every), second)
 
 
 def _moss_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:

@@ -50,10 +50,10 @@ def _gemma3n_tokens(files: ModelFiles) -> int:
 
 
 def _blip2_tokens(files: ModelFiles) -> int:
-    said = {"num_query_tokens": 32}
+    stated = {"num_query_tokens": 32}
     for file in (files.model, files.processor):
-        said |= {key: file[key] for key in said if file.get(key) is not None}
-    return positive_number(said, "num_query_tokens", _MOST_QUERIES)
+        stated |= {key: file[key] for key in stated if file.get(key) is not None}
+    return positive_number(stated, "num_query_tokens", _MOST_QUERIES)
 
 
 def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
