@@ -355,8 +355,8 @@ bold. The p99 of a cell moves by a tenth from seed to seed. In hits, evenness an
 before. The slowest hundredth waits longer in some cells in which engines die, most with agents and with one prefix for all, and
 four gateways: an engine that is back with an empty cache is sent requests at once, and the first of them wait until it has read.
 Until 2026-11-30 it was left cold for the seconds that means go over. With one prefix, four gateways and unlike engines the work
-of the busiest engine was then 1.24 times as much, and the mean 1.24 times as long; agents before 64 engines, the one cell that has
-lost, had 0.89 of the mean (one seed).
+of the busiest engine was then 1.24 times as much, and the mean 1.24 times as long; agents before 64 engines, the one cell that
+has lost, had 0.89 of the mean (one seed).
 """
 COMPARISON = """
 ## Policies
