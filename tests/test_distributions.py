@@ -240,8 +240,12 @@ def test_removing_one_distribution_leaves_the_files_of_all_others(built: Path, t
 # ------------------------------------------------------------------------------------------------------- what is missing
 
 BY_NAME = """
+import os
+
 from smg_core import Gateway
 from smg_core.config.config import resolve
+
+os.environ["KUBERNETES_SERVICE_HOST"] = "h"  # as in a pod
 
 async def start(**settings):
     settings = {name.replace("__", "."): value for name, value in settings.items()}
@@ -298,11 +302,7 @@ SAID_BY_PYTHON = {
     "kept('redis://h')": ("history.url of redis", "redis", "redis"),
     "published()": ("kv_events", "zmq", "kv-events"),
     "start(discovery__dns=['h:1'])": ("discovery.dns", "dns", "dns"),
-    "start(discovery__kubernetes=True, discovery__kubernetes_url='http://h')": (
-        "discovery.kubernetes",
-        "httpx",
-        "server",
-    ),
+    "start(discovery__kubernetes=True)": ("discovery.kubernetes", "httpx", "server"),
     "start(mesh__kind='valkey', limits__store='redis://h')": ("mesh.kind valkey", "redis", "redis"),
     "start(mesh__kind='gossip')": ("mesh.kind gossip", "kinship", "mesh"),
     "start(limits__rules=['600 requests/minute'], limits__store='redis://h')": ("limits.store", "redis", "redis"),

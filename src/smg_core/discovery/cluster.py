@@ -30,7 +30,9 @@ def server_url(settings: DiscoveryConfig) -> str:
         return settings.kubernetes_url.rstrip("/")
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise ConfigError("discovery.kubernetes_url: this is no pod of a cluster, so the API server must be named")
+        raise ConfigError(
+            "discovery.kubernetes: this is no pod of a cluster; KUBERNETES_SERVICE_HOST names no API server"
+        )
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 

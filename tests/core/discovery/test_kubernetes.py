@@ -335,7 +335,7 @@ def test_outside_of_a_cluster_the_settings_must_say_where_it_is(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     outside = DiscoveryConfig(kubernetes_namespace_file=str(tmp_path / "namespace"))
 
-    with pytest.raises(ConfigError, match="kubernetes_url"):
+    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST"):
         server_url(outside)
     with pytest.raises(ConfigError, match="kubernetes_namespace"):
         namespace_of(outside)
