@@ -99,15 +99,19 @@ class Fleet:
 
     commands: list[list[str]]
     ports: list[int]
-    stack: AsyncExitStack
+    folder: Path
     running: dict[int, asyncio.subprocess.Process] = attrs.field(factory=dict)
 
     async def start(self, number: int) -> None:
         """Start one, and wait until it takes requests."""
-        process = await asyncio.create_subprocess_exec(*self.commands[number], stderr=asyncio.subprocess.DEVNULL)
+        log = self.folder / f"g{number}.log"
+        with log.open("ab") as written:
+            process = await asyncio.create_subprocess_exec(*self.commands[number], stderr=written)
         self.running[number] = process
         async with httpx.AsyncClient(trust_env=False) as client, asyncio.timeout(READY_S):
             while True:
+                if process.returncode is not None:
+                    raise OSError(f"a gateway has not started: {log.read_text()[-2000:]}")
                 with contextlib.suppress(httpx.TransportError):
                     if (await client.get(f"http://127.0.0.1:{self.ports[number]}/health")).status_code == 200:
                         return
@@ -141,7 +145,7 @@ async def fleet(folder: Path, worker: str, notice_s: float) -> AsyncIterator[Fle
         words += [word for seed in seeds for word in ("--mesh-seeds", seed)]
         commands.append([sys.executable, "-m", "tests.bounded", *words])
     async with AsyncExitStack() as stack:
-        found = Fleet(commands, ports, stack)
+        found = Fleet(commands, ports, folder)
         stack.push_async_callback(found.end)
         for number in range(3):
             await found.start(number)
@@ -156,20 +160,53 @@ class Lost:
     wrong: list[str] = attrs.field(factory=list)
 
 
-async def ask_on(client: httpx.AsyncClient, over: asyncio.Event, lost: Lost, tokens: int) -> None:
-    """Ask for one stream after the other."""
-    body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], "stream": True, "max_tokens": tokens}
-    while not over.is_set():
-        try:
-            async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
-                data = await answer.aread()
-        except httpx.TransportError as error:
-            lost.wrong.append(repr(error))
-            continue
-        if answer.status_code == 200 and b'"finish_reason":"length"' in data and data.rstrip().endswith(b"[DONE]"):
-            lost.right += 1
-        else:
-            lost.wrong.append(f"{answer.status_code} {data[-200:]!r}")
+class Asker:
+    """A client of one connection, which it keeps until its gateway says that it closes it. A thousand of them cost little."""
+
+    def __init__(self, port: int, tokens: int) -> None:
+        body = {
+            "model": "sim",
+            "messages": [{"role": "user", "content": "Hello"}],
+            "stream": True,
+            "max_tokens": tokens,
+        }
+        data = json.dumps(body).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(data)}\r\n"
+        self._request = head.encode() + b"content-type: application/json\r\n\r\n" + data
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask_on(self, over: asyncio.Event, lost: Lost) -> None:
+        """Ask for one stream after the other."""
+        while not over.is_set():
+            try:
+                head, data = await self._ask()
+            except (OSError, EOFError) as error:
+                self._close()
+                lost.wrong.append(repr(error))
+                continue
+            if b" 200 " in head and b'"finish_reason":"length"' in data and b"[DONE]" in data:
+                lost.right += 1
+            else:
+                lost.wrong.append(f"{head[:20]!r} {data[-200:]!r}")
+        self._close()
+
+    async def _ask(self) -> tuple[bytes, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        writer.write(self._request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        ends = b"\r\n0\r\n\r\n" if b"chunked" in head.lower() else b"}"
+        data = await reader.readuntil(ends)
+        if b"connection: close" in head.lower():
+            self._close()
+        return head, data
+
+    def _close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
 
 
 @attrs.define
@@ -210,9 +247,11 @@ async def restarted_under_streams(
     async with fleet(folder, worker, pace.notice_s) as gateways, Balancer(gateways.ports) as balancer:
         url = f"http://127.0.0.1:{balancer.port}"
         async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False, limits=limits) as client:
-            asking = [asyncio.create_task(ask_on(client, over, lost, pace.tokens)) for _ in range(streams)]
             following = asyncio.create_task(followed.follow(client))
-            await asyncio.sleep(seconds)
+            asking = []
+            for _ in range(streams):  # they begin one after the other, as clients do
+                asking.append(asyncio.create_task(Asker(balancer.port, pace.tokens).ask_on(over, lost)))
+                await asyncio.sleep(seconds / streams)
             for number in range(3):
                 await gateways.restart(number)
             await asyncio.sleep(seconds)
