@@ -74,8 +74,8 @@ class _Own:
     refunded: int = 0
     last: MemberCount = _NONE
     last_number: int = -1
-    told: MemberCount = _NONE
-    last_told: MemberCount = _NONE
+    shared: MemberCount = _NONE
+    last_shared: MemberCount = _NONE
 
     @property
     def now(self) -> MemberCount:
@@ -240,7 +240,7 @@ class MeshCounters:
         number = window_number(rule, self._zone, at[1])
         if number != own.number:
             own.last, own.last_number = own.now, own.number
-            own.last_told, own.told = own.told, _NONE
+            own.last_shared, own.shared = own.shared, _NONE
             own.charged, own.refunded, own.number = 0, 0, number
 
     def _corrected(self, claim: LimitClaim, more: int, taken_at: Instant, at: Instant) -> None:
@@ -306,13 +306,13 @@ class MeshCounters:
         hashed = _hashed(scope)
         space = Space.LOAD if is_places(own.rule) else Space.COUNTER
         key = written_counter_key(CountedWindow(hashed, own.number))
-        own.told = own.now
-        node.put(space, key, written_count(own.told), lasts_s(own.rule, own.number, self._zone, wall_s), now)
-        if own.last != own.last_told and own.rule.width_us:
+        own.shared = own.now
+        node.put(space, key, written_count(own.shared), lasts_s(own.rule, own.number, self._zone, wall_s), now)
+        if own.last != own.last_shared and own.rule.width_us:
             last_s = lasts_s(own.rule, own.last_number, self._zone, wall_s)
             key = written_counter_key(CountedWindow(hashed, own.last_number))
             if node.put(space, key, written_count(own.last), last_s, now):
-                own.last_told = own.last
+                own.last_shared = own.last
         found = self._rounds.get(scope)
         if found is not None and not found.version:
             found.version = node.replica.version
@@ -353,14 +353,12 @@ def window_number(rule: LimitRule, zone: str, wall_s: float) -> int:
     return window_at(rule.window, zone, int(wall_s) // QUARTER_S)[0] if rule.calendar else 0
 
 
-def by_window(
-    rule: LimitRule, number: int, foreign: dict[tuple[Writer, int], int], most: int = 1 << 62
-) -> tuple[int, int, int]:
+def by_window(rule: LimitRule, number: int, foreign: dict[tuple[Writer, int], int]) -> tuple[int, int, int]:
     """What others have charged in the window of that number, the one before and the next. Of a rate, the last words of a gateway
     whose clock is far off are of now."""
     used = [0, 0, 0]
     if not rule.width_us:
-        return min(most, sum(each for (_, at), each in foreign.items() if at == number)), 0, 0
+        return sum(each for (_, at), each in foreign.items() if at == number), 0, 0
     latest: dict[Writer, int] = {}
     for writer, at in foreign:
         latest[writer] = max(at, latest.get(writer, at))
@@ -370,7 +368,7 @@ def by_window(
         place = at - number - (off if off > 1 or off < -behind else 0)
         if -1 <= place <= 1:
             used[place] += each
-    return min(most, used[0]), min(most, used[-1]), min(most, used[1])
+    return used[0], used[-1], used[1]
 
 
 def lasts_s(rule: LimitRule, number: int, zone: str, wall_s: float) -> float:

@@ -246,7 +246,8 @@ class SharedSpeaker:
         rule, wall = row.rule, self._wall()
         number = window_number(rule, self._zone, wall)
         before = _turned(row, number)
-        others = by_window(rule, number, self._foreign.get(row.scope, {}), _MOST_USED)
+        counted, last, coming = by_window(rule, number, self._foreign.get(row.scope, {}))
+        others = min(_MOST_USED, counted), min(_MOST_USED, last), min(_MOST_USED, coming)
         more = sum(others) - sum(before)
         if begins and rule.width_us:
             over = int(wall * 1_000_000) % rule.width_us
