@@ -12,6 +12,8 @@ import sys
 import time
 from random import Random
 
+import uvloop
+
 from smg_core.clock import SystemClock
 from smg_core.limits.counters import Instant
 from smg_core.limits.decision import LimitClaim
@@ -59,11 +61,7 @@ async def serve(settings: MeshConfig, name: str, hot: int) -> None:
 def main() -> None:
     fields = json.loads(sys.argv[1])
     fields |= {"seeds": tuple(fields["seeds"]), "keys": tuple(fields["keys"])}
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(MeshConfig(**fields), sys.argv[2], int(sys.argv[3])))
 
 
