@@ -1165,7 +1165,6 @@ DEFAULTS: dict[str, str] = {
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "mesh.state.replica.expire.most": PACE,
-    "meshed.counters.by_window.most": "far above what members can charge; shared memory has a bound of its own",
     "mesh.state.stamps.__init__.most_ahead_ms": "a clock that is further ahead is wrong; its stamps are counted and not followed",
     "observability.metrics.recording.__init__.batch": SET,
     "pipeline.calls.executor.__init__.large": PACE,
