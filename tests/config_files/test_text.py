@@ -45,6 +45,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_text_that_cannot_be_used_is_refused_with_its_reason(name: str) -> None:

@@ -130,6 +130,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
     assert "  port: 5  # flag: --port\n" in capsys.readouterr().out
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=10)
 @pytest.mark.parametrize(
     ("arguments", "said"),

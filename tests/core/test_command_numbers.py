@@ -30,6 +30,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("name",))
 @pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "-1", "1e999", "x", ""])
 @pytest.mark.parametrize("name", NUMBERS)

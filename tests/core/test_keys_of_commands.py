@@ -38,6 +38,7 @@ def commands(folder: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> Iterato
     yield ["conform", "http://127.0.0.1:9", "--model", "m", "--key", key], "--key"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BAD)
 def test_a_command_names_where_a_key_stood_that_cannot_be_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

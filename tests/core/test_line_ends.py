@@ -54,6 +54,7 @@ LINES: dict[str, Callable[[str], bytes]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", LINES)
 @given(TEXTS)
 def test_a_line_is_one_line_for_every_reader(name: str, text: str) -> None:

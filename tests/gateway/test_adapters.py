@@ -135,6 +135,7 @@ async def test_the_answers_of_the_model_and_of_its_adapters_differ_and_share_no_
     assert [count > 0 for count in cached] == [False, False, False, True, True]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_dialect_with_a_field_for_adapters_takes_them_and_an_engine_of_another_is_kept_out(
@@ -406,6 +407,7 @@ async def test_what_an_engine_loads_or_loses_by_itself_is_found_by_the_next_prob
     assert answer.status_code == 200
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "fields", "named"),

@@ -10,6 +10,7 @@ from smg_simulator.engine.engine import SimulatorConfig
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.full
 async def test_a_pool_for_each_model_and_role_with_their_totals_and_the_share_of_prefill() -> None:
     kv = {"kv_connector": "MooncakeConnector"}
     engines = {

@@ -81,6 +81,7 @@ async def test_whatever_begins_a_request_is_admitted_as_what_it_is(monkeypatch: 
     assert all(each.weight for each in seen.leases if each.kind in ("generation", "pooled", "tokens", "parse"))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "asked"),

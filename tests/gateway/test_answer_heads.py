@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[str, str, dict[str, Any] | None]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", OPENAI)
 async def test_answers_of_openais_apis_say_how_long_they_took(name: str) -> None:
@@ -48,6 +49,7 @@ async def test_answers_of_openais_apis_say_how_long_they_took(name: str) -> None
     assert re.fullmatch(r"[a-z]+[_-][0-9a-f]+", answer.headers["x-request-id"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", OTHERS)
 async def test_answers_of_other_apis_say_nothing_in_openais_words(name: str) -> None:
     method, path, sent = OTHERS[name]

@@ -497,6 +497,7 @@ def events_of(data: bytes) -> list[Body]:
     return [json.loads(event.data) for event in reader.feed(data) if event.data != "[DONE]"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("reply", REPLIES)
 async def test_every_api_says_the_same_answer_in_its_own_words(house: House, reply: str) -> None:

@@ -92,6 +92,7 @@ async def test_a_model_fills_in_what_the_user_is_asked_for(house: House) -> None
     assert "Which city" in prompt(house)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     "said", ["I do not know.", "{}", '{"city": 5}', '{"city": "Oslo", "days": true}', "[", '{"x": 1}']
 )
@@ -100,6 +101,7 @@ async def test_what_is_not_of_the_schema_declines(house: House, said: str) -> No
     assert (await call(house, "answered__where")).startswith("decline")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("row", ["nobody", "refused"])
 async def test_without_a_model_nobody_answers(house: House, row: str) -> None:
     before = len(house.engine.requests)

@@ -75,6 +75,7 @@ async def test_beside_ready_workers_an_unknown_model_is_awaited_for_as_long_as_a
         assert await answers(http, "gpt-4o") == await answers(http, "other") == gone
 
 
+@pytest.mark.full
 async def test_a_worker_whose_model_is_named_is_awaited_for_that_name_alone_and_by_those_alone_who_may_use_it() -> None:
     gateway = Gateway.simulated(config=CONFIG, clock=FakeClock())
     app = App(gateway, by_key)

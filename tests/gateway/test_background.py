@@ -165,6 +165,7 @@ async def running(house: House) -> list[Any]:
     return [each async for each in house.gateway.history.export("") if each.owner == "background"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "kind", "param"),

@@ -265,6 +265,7 @@ async def test_a_template_that_raises_is_400_with_its_words_and_no_more(tmp_path
         await still_serves(house)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_over_its_limit_is_413_and_the_answer_arrives(chunked: bool) -> None:
     sent = json.dumps(body("x" * 3_000_000)).encode()

@@ -152,6 +152,7 @@ async def test_a_line_of_too_many_values_fails_its_batch_before_anything_is_run(
         assert house.engine.counters["finished"] == 0
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("messages", [False, True])
 @pytest.mark.parametrize(("room", "most"), [(9_000, 1), (21_000, 3)])
@@ -182,6 +183,7 @@ async def test_no_more_requests_of_a_batch_are_held_at_once_than_the_memory_for_
 PARAMS = b'{"custom_id":"a","params":%s}'
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("request_", "status", "word"),
     [

@@ -97,6 +97,7 @@ async def ask_and_leave(house: House) -> None:
     asked.cancel()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["left", "its own time-out"])
 async def test_calls_that_were_given_up_before_anything_came_close_no_breaker(how: str) -> None:
     breaker = BreakerConfig(failures=2, open_s=0.05, probes=2)

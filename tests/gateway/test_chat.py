@@ -57,6 +57,7 @@ async def test_a_whole_answer_carries_text_reason_and_usage(served: Callable[...
     assert answer.id.startswith("chatcmpl-")
 
 
+@pytest.mark.full
 async def test_a_stream_adds_up_to_the_whole_answer(served: Callable[..., Any]) -> None:
     text = "Grüße aus Zürich 🙂, 東京 too."
     async with served(saying(text, text)) as house, sdk(house) as client:
@@ -105,6 +106,7 @@ async def test_the_synchronous_client_works_in_process_from_another_thread() -> 
         assert await anyio.to_thread.run_sync(talk, http) == "From afar."
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -124,6 +126,7 @@ async def test_several_choices_come_apart(stream: bool, temperature: float) -> N
     assert len(set(texts)) == (1 if temperature == 0.0 else 3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_logprobs_spell_the_answer(stream: bool) -> None:
     async with in_process(saying("It is 東京.")) as house, sdk(house) as client:
@@ -304,6 +307,7 @@ async def test_such_an_answer_ends_at_what_is_kept_of_it_and_says_so() -> None:
     assert '"finish_reason":"stop"' in streamed.text
 
 
+@pytest.mark.full
 async def test_a_stop_string_ends_the_answer_and_is_not_part_of_it(served: Callable[..., Any]) -> None:
     async with served(saying("one two END three")) as house, sdk(house) as client:
         answer = await client.chat.completions.create(model="sim", messages=HELLO, stop=["END"])
@@ -331,6 +335,7 @@ async def test_max_tokens_cuts_the_answer_and_says_so() -> None:
     assert answer.usage.completion_tokens == 4
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_tool_is_called_and_its_result_read(served: Callable[..., Any], stream: bool) -> None:
@@ -511,6 +516,7 @@ async def test_a_control_token_spelled_in_a_message_stays_text() -> None:
     assert list(told.token_ids).count(end) == list(plain.token_ids).count(end)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("named", ["abc-123", "a" * 128])
 async def test_a_clients_own_request_id_comes_back(served: Callable[..., Any], named: str) -> None:

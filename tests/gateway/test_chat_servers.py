@@ -199,6 +199,7 @@ async def test_a_server_that_lists_more_models_is_asked_for_the_one_that_it_had(
     assert [each["model"] for each in house.server.asked] == ["b"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("others", [[], ["c"], ["c", "d"]])
 async def test_a_server_whose_model_is_gone_for_none_that_is_known_is_left(others: list[str]) -> None:
     async with before("a", "b", model="b", config=WATCHED) as house:
@@ -222,6 +223,7 @@ async def test_a_stream_that_a_server_leaves_open_behind_its_answer_keeps_no_con
             await eventually(lambda number=count: house.server.left == number, PATIENCE)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     "status", ["500 Internal Server Error", "503 Service Unavailable", "429 Too Many Requests", ""]

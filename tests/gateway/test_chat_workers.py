@@ -82,6 +82,7 @@ async def test_json_of_a_chat_server_is_held_to_its_format_too(streaming: bool) 
     assert broken.mended
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_an_answer_passes_through_two_gateways(streaming: bool) -> None:
     async with in_a_row() as row:
@@ -227,6 +228,7 @@ async def test_a_far_gateway_that_goes_and_comes_back_is_used_again() -> None:
 # --------------------------------------------------------------------------------------------- beside engines that take ids
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("wanted", ["far", "ids"])
 @pytest.mark.parametrize("streaming", [False, True])

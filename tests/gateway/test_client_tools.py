@@ -75,6 +75,7 @@ async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
         yield client
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", CALLS)
 async def test_a_call_is_the_apis_own_item_and_its_output_goes_to_the_model(
     house: House, client: openai.AsyncOpenAI, kind: str
@@ -201,6 +202,7 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("streams", [False, True])
 async def test_messages_calls_the_clients_tools_and_takes_their_results(house: House, name: str, streams: bool) -> None:

@@ -111,6 +111,7 @@ async def test_base64_is_taken_as_people_send_it(seer: str, hearer: str, form: s
         assert seen(house, 0).hashes == seen(house, 1).hashes
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("data", "code", "words"),

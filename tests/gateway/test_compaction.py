@@ -216,6 +216,7 @@ async def test_a_response_that_only_compacted_is_continued_from_its_summary(
     assert answer.output_text == TOLD
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["previous_response_id", "conversation"])
 async def test_what_is_kept_goes_on_without_the_key_of_its_compaction(way: str) -> None:
     store = MemoryStore(SystemClock(), most_bytes=10**8, most_links=100, most_link_bytes=10**8, most_page_bytes=10**8)

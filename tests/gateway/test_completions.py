@@ -116,6 +116,7 @@ async def test_token_ids_are_one_prompt_and_lists_of_them_are_several() -> None:
     assert two.usage.prompt_tokens == len(alpha) + len(beta)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", ["vllm", "neutral"])
 @pytest.mark.parametrize("stream", [False, True])

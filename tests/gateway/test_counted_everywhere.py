@@ -75,6 +75,7 @@ async def test_no_route_that_reaches_an_engine_goes_past_the_limits_and_the_ledg
     assert row.prompt_tokens + row.completion_tokens == used
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("simulator", [SIMULATOR, POOLS, CLASSIFIER], ids=["generates", "pools", "classifies"])
 async def test_every_route_that_takes_a_user_counts_for_that_user(simulator: SimulatorConfig) -> None:
     workers = WorkersConfig(dialect="neutral" if simulator is CLASSIFIER else "vllm")
@@ -102,6 +103,7 @@ async def test_every_route_that_takes_a_user_counts_for_that_user(simulator: Sim
     assert row.prompt_tokens + row.completion_tokens == used
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_hedged_request_is_one_request_and_takes_what_the_answer_says(path: str) -> None:

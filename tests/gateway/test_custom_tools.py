@@ -108,6 +108,7 @@ async def test_calls_of_both_kinds_come_in_one_answer_and_can_be_sent_back(strea
     assert all(f"result {call['id']}" in prompt for call in made)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "choice",
@@ -174,6 +175,7 @@ async def test_only_custom_tools_that_are_allowed_are_told_of_and_called() -> No
     assert "weather" not in prompt
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_server_that_knows_only_functions_is_offered_a_function(stream: bool) -> None:
     script = SimulatorConfig(replies=(tool_call("shell", {"input": SCRIPT}), Reply("Done.")))

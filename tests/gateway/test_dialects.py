@@ -97,6 +97,7 @@ async def test_a_message_that_is_too_large_ends_its_request_alone(dialect: str, 
     assert (after.status_code, states) == (200, ["ready"])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @every
 async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_used_again(dialect: str) -> None:
@@ -112,6 +113,7 @@ async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_u
     assert len(broken.errors) == 1
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @every
 @pytest.mark.parametrize("kind", ["garbage", "silence", "cut"])
@@ -128,6 +130,7 @@ async def test_half_an_answer_ends_its_request_with_one_error(dialect: str, kind
     assert (after.status_code, after.json()["choices"][0]["message"]["content"]) == (200, WORDS)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @every
 async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dialect: str, tmp_path: Path) -> None:
@@ -186,6 +189,7 @@ async def test_a_worker_that_comes_back_is_taken_with_the_tokenizer_with_which_i
             await eventually(lambda: worker.state == "ready")
 
 
+@pytest.mark.sampled(keep=2)
 @every
 async def test_two_engines_with_different_models_cannot_share_a_name_that_a_setting_gave(dialect: str) -> None:
     config = attrs.evolve(ALERT, model=ModelConfig(name="both"))

@@ -202,6 +202,7 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
 # ----------------------------------------------------------------------------------------------------------- at the engine
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_client_that_leaves_before_the_first_token_aborts(served: Callable[..., Any], streaming: bool) -> None:
@@ -213,6 +214,7 @@ async def test_a_client_that_leaves_before_the_first_token_aborts(served: Callab
         await aborted(house)
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_while_the_engine_has_it_wait_aborts(served: Callable[..., Any]) -> None:
     busy = attrs.evolve(PACED, timing=Timing(decode_rate=100, batch=1))
     async with served(busy) as house:

@@ -76,6 +76,7 @@ OFF: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("family", ["qwen3", "deepseek_r1"])
 async def test_off_closes_the_thought_of_a_model_that_always_thinks(family: str, tmp_path: Path) -> None:
     replies = (Reply(f"<think>{THOUGHT}</think>"), Reply("The answer.")) * len(OFF)

@@ -224,6 +224,7 @@ async def test_an_embedding_of_another_picture_is_not_read(folder: str) -> None:
         assert engine(house, "p").counters["refused"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("without", ["fail", "prefill_alone"])
 async def test_no_encode_worker_is_what_the_setting_says(folder: str, without: str) -> None:
     async with three(folder, config=settings(without_encode=without)) as house:

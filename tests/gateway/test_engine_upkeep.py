@@ -149,6 +149,7 @@ async def test_the_ranks_of_one_engine_share_one_call() -> None:
     assert [(row["worker"], row["ranks"]) for row in loads] == [("gpu@1", [])]  # the engine tells of its rank 0 alone
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "body", "status", "named"),
@@ -208,6 +209,7 @@ PAUSES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("mode", PAUSES)
 async def test_engines_pause_as_they_can_and_the_others_are_named(mode: str) -> None:
@@ -292,6 +294,7 @@ class Heard:
         self.error, self.over = error, True
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", ["vllm-http", "sglang-http"])
 @pytest.mark.parametrize("mode", ["abort", "keep"])

@@ -44,6 +44,7 @@ async def kept_of(http: httpx.AsyncClient, name: str) -> dict[str, str]:
     return {kind: f"/v1/{kind}/{answer.json()['id']}" for kind, answer in made.items()}
 
 
+@pytest.mark.full
 async def test_all_that_is_kept_of_a_tenant_goes_and_nothing_of_others() -> None:
     cache = ResponseCacheConfig(kept_s=60)
     async with opened(auth=KEYS, response_cache=cache) as door:

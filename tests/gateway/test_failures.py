@@ -192,6 +192,7 @@ LOST = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("fault",))
 @pytest.mark.parametrize("fault", LOST, ids=lambda fault: f"{fault.kind} {fault.status}")
 @pytest.mark.parametrize("streaming", [False, True])
@@ -222,6 +223,7 @@ async def test_a_whole_answer_is_begun_again_elsewhere_however_far_it_was(fault:
     assert answer.json()["usage"]["completion_tokens"] < 30
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_retries_are_bounded(streaming: bool) -> None:
     config = attrs.evolve(ALERT, routing=RoutingConfig(retries=2))
@@ -245,6 +247,7 @@ async def test_a_request_the_engine_calls_wrong_is_not_tried_elsewhere(caplog: p
     assert not house.observer.of(Retrying)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize(
     ("fault", "status"),

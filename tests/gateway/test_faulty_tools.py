@@ -64,6 +64,7 @@ async def outcomes(house: House, *replies: Reply) -> list[dict[str, Any]]:
     return [item for item in told["output"] if item["type"] == "mcp_call"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("fault", list(FAULTS))
 async def test_the_model_is_told_what_a_server_did_wrong_and_the_server_is_used_again(house: House, fault: str) -> None:

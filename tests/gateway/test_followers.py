@@ -105,6 +105,7 @@ async def test_the_sdk_reads_the_error_of_a_response_that_is_deleted() -> None:
     assert "deleted" in last.message
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.path)
 async def test_who_goes_on_behind_the_end_of_an_answer_is_told_nothing_more(api: Followed) -> None:
     async with over_http(QUICK, config=CONFIG) as house, asyncio.timeout(PATIENCE):

@@ -195,6 +195,7 @@ async def test_an_engine_that_is_held_to_a_format_ends_its_reasoning_first(
     assert Tag(asked.constraint.value).accepts(f"Who?</think>\n{ADA}")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

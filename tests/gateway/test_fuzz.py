@@ -450,6 +450,7 @@ HOSTILE = {
 """Bodies that were once a fault of some API; each is sent to all."""
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_hostile_body_is_refused_by_every_api(

@@ -92,6 +92,7 @@ async def test_whichever_engine_of_a_pair_is_broken_is_left_alone_and_no_other(
         )
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_a_call_whose_cache_was_not_taken_is_no_good_call_of_the_engine_that_made_it(way: Way) -> None:
     config = attrs.evolve(settings(), breaker=BreakerConfig(failures=2, open_s=0.05, probes=3))
@@ -109,6 +110,7 @@ async def test_a_call_whose_cache_was_not_taken_is_no_good_call_of_the_engine_th
         assert breakers.state("p") != "closed"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_where_no_other_worker_could_tell_whose_fault_it_was_it_counts_for_both(way: Way) -> None:
     async with pools(way) as house:

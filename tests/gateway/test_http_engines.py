@@ -88,6 +88,7 @@ async def test_a_client_that_leaves_stops_the_engine(dialect: str) -> None:
         assert house.engine.aborted
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @every
 @pytest.mark.parametrize("kind", ["cut", "restart", "garbage"])
@@ -105,6 +106,7 @@ async def test_an_answer_goes_on_elsewhere_where_its_engine_is_lost(dialect: str
         assert len(texts) == 3
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @every
 @pytest.mark.parametrize(
@@ -274,6 +276,7 @@ async def test_llamacpp_is_asked_for_a_whole_answer_where_the_ids_are_told() -> 
     assert model.tokenizer.decode(told) == "\N{GRINNING FACE}"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @every
 async def test_an_answer_that_an_engine_over_http_began_is_ended_by_one_over_grpc(dialect: str) -> None:

@@ -198,6 +198,7 @@ async def test_every_route_gives_the_answer_of_the_first_and_frees_the_key_of_on
     assert replayed >= expected
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("path", "more"),

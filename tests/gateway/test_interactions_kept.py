@@ -116,6 +116,7 @@ async def test_a_gateway_that_stops_gives_up_its_interactions_and_the_next_goes_
     assert len(found["steps"]) == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_cancelled_interaction_stops_its_engine_and_stays_cancelled(streamed: bool) -> None:
     async with over_http(ENDLESS, config=Config(responses=BRISK)) as house:

@@ -35,6 +35,7 @@ async def texts(house: House, id: str) -> list[str]:
     return [item["content"][0]["text"] for item in found if item.get("role") == "user"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_id_that_is_none_is_refused_for_every_kind_of_item_on_every_route(house: House, kind: str) -> None:

@@ -121,6 +121,7 @@ async def test_what_one_tenant_has_asked_is_cached_for_another_only_where_the_en
         assert (same.worker, same.basis) == ("two", "exact")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dialect", ["vllm", "neutral"])
 async def test_a_gap_is_found_and_what_is_known_afterwards_is_right(dialect: str) -> None:
     faulty = SimulatorConfig(faults=(None, Fault("gap")), blocks=64)

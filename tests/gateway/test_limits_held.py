@@ -99,6 +99,7 @@ def counted(house: House) -> int:
 # ---------------------------------------------------------------------------------------------------- every API and end
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", EACH)
@@ -180,6 +181,7 @@ async def test_a_request_has_to_fit_into_the_budgets_of_its_team_and_of_its_tena
     assert found == [200, 200, 429, 200, 429, 200, 200, 429]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", [False, True])
 async def test_a_whole_answer_that_its_client_leaves_costs_what_the_engine_has_generated_by_then(first: bool) -> None:
     quick = SimulatorConfig(seed=1, reply_tokens=200, timing=Timing(decode_rate=400))

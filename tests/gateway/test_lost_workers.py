@@ -59,6 +59,7 @@ def outcomes(house: House, name: str = "a") -> Counter[str]:
     return Counter(each.outcome for each in house.observer.of(AttemptEnded) if each.worker == name)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("how", ["killed", "late", "drained and late", "drained to be moved"])
 async def test_all_calls_of_a_lost_worker_are_moved_though_they_are_more_than_the_budget_of_retries(how: str) -> None:

@@ -175,6 +175,7 @@ async def test_a_worker_that_one_has_discovered_is_the_meshs_elsewhere_and_stays
     await eventually(lambda: two.registry.get("pod") is None and three.registry.get("pod") is None)
 
 
+@pytest.mark.full
 async def test_what_one_has_in_flight_counts_in_the_routing_of_all_and_goes_with_it(
     stack: AsyncExitStack, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def seen(house: House, at: int = -1) -> list[SeenMedia]:
     return list(house.engine.requests[at].multimodal)
 
 
+@pytest.mark.full
 async def test_pictures_and_clips_arrive_one_by_one_in_their_order(
     folders: dict[str, str], served: Callable[..., Any]
 ) -> None:

@@ -67,6 +67,7 @@ async def test_a_worker_that_dies_in_the_middle_of_a_stream_is_known_to_be_gone_
     assert changes == [("a", "ready"), ("b", "ready"), ("a", "unreachable")]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @dialects
 async def test_a_worker_that_is_gone_before_the_first_byte_is_known_to_be_gone_at_once(dialect: str) -> None:

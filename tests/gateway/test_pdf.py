@@ -156,6 +156,7 @@ def message_of(answer: Any) -> str:
 # ---------------------------------------------------------------------------------------------------------- what is read
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @EACH
 async def test_a_pdf_is_the_same_prompt_as_a_document_of_its_text(house: House, api: Api) -> None:

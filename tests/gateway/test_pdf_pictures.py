@@ -64,6 +64,7 @@ def grids(house: House) -> list[tuple[int, ...]]:
     return [tuple(values[at + 1 : at + 3]) for at in range(0, len(values), 3)]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @EACH
 async def test_the_pictures_of_a_pdf_stand_in_its_text(house: House, api: Api) -> None:

@@ -129,6 +129,7 @@ def requests(draw: st.DrawFn) -> tuple[GenerationRequest, list[str]]:
     return GenerationRequest("id", "m", messages=said, tools=tuple(tools)), own
 
 
+@pytest.mark.full
 @given(found=requests(), place=st.integers(0, 12), rest=st.sampled_from(["", ".name", ".parameters"]))
 def test_every_place_becomes_one_of_the_request(
     found: tuple[GenerationRequest, list[str]], place: int, rest: str

@@ -82,6 +82,7 @@ async def test_a_token_of_a_team_makes_a_request_that_teams(tmp_path: Path, kind
     assert (made.status_code, mine.status_code, theirs.status_code) == (200, 200, 404)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @KINDS
 @pytest.mark.parametrize("api", APIS)
@@ -232,6 +233,7 @@ async def test_a_model_is_asked_for_by_another_name(tmp_path: Path, kind: str) -
     assert as_is.status_code == 200, as_is.text
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @KINDS
 @pytest.mark.parametrize(

@@ -199,6 +199,7 @@ async def test_a_changed_model_meets_its_plugins_in_batches_and_in_the_backgroun
             assert not house.engine.requests
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     ("said", "asked"),

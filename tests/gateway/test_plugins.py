@@ -168,6 +168,7 @@ async def test_a_plugin_sees_the_body_and_its_changes_are_decoded_anew(tmp_path:
     assert any(isinstance(each, Failure) for each in Recorder.made[-1].seen)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("where", "status"), [("head", 403), ("body", 429)])
 async def test_a_refusal_is_told_in_the_envelope_of_the_api(tmp_path: Path, where: str, status: int) -> None:
     async with over_http(config=listed(tmp_path, recorder(config={"refuse": where}))) as house:

@@ -160,6 +160,7 @@ async def test_cached_tokens_are_those_of_the_engine_that_read_the_prompt(way: W
         assert second["prompt_tokens_details"]["cached_tokens"] == cached.found > 0
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_several_choices_have_a_cache_each_and_logprobs(way: Way) -> None:
     async with fleet(member("alone", None, way)) as alone:
@@ -264,6 +265,7 @@ async def test_a_stream_that_has_begun_ends_with_one_error_when_its_decode_engin
         assert len(engine(house, "p").requests) == 1
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_a_cache_that_never_comes_is_given_up_and_nothing_is_left_at_either_engine(way: Way) -> None:
     config = settings(transfer_s=0.05, end_s=60.0)
@@ -340,6 +342,7 @@ async def test_a_decode_engine_that_always_fails_is_left_alone_and_no_prefill_en
         assert len([each for each in calls(house) if each[2] == "EngineFailed"]) < 10
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_an_engine_that_fails_by_itself_while_it_waits_for_a_cache_has_a_bounded_number_of_tries(
     way: Way,
@@ -369,6 +372,7 @@ async def test_a_client_that_leaves_ends_both_engines_work(way: Way) -> None:
 # -------------------------------------------------------------------------------------------------------------- choosing
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 async def test_each_pool_is_used_in_turn(way: Way) -> None:
     async with pools(way, prefill=("p0", "p1"), decode=("d0", "d1", "d2")) as house:

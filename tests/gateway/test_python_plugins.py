@@ -258,6 +258,7 @@ async def test_open_middleware_that_has_read_the_body_cannot_be_left_out(tmp_pat
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, FAILED)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("does", ["calls twice", "raises late"])
 async def test_middleware_that_fails_behind_an_answer_spoils_no_other_request(tmp_path: Path, does: str) -> None:
     config = listed(tmp_path, asgi("Odd", config={"does": does}, routes=[CHAT]))
@@ -319,6 +320,7 @@ async def test_frames_of_a_websocket_pass_asgi_middleware(tmp_path: Path) -> Non
     assert "method" not in Watching.scopes[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("does", ["raises", "reads and raises", "is silent"])
 async def test_a_websocket_whose_middleware_fails_is_refused(tmp_path: Path, does: str) -> None:
     async with over_http(config=listed(tmp_path, asgi("Odd", config={"does": does}))) as house:
@@ -327,6 +329,7 @@ async def test_a_websocket_whose_middleware_fails_is_refused(tmp_path: Path, doe
             await connect(url, proxy=None, open_timeout=60)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Watching", "Passing", "Guard"])
 async def test_a_client_that_leaves_is_noticed_behind_asgi_middleware(tmp_path: Path, name: str) -> None:
     async with over_http(ENDLESS, config=listed(tmp_path, asgi(name))) as house:

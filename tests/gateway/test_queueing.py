@@ -219,6 +219,7 @@ ENVELOPES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("path", ENVELOPES)
 async def test_a_full_queue_refuses_in_the_envelope_of_each_api_with_when_to_come_again(path: str) -> None:
@@ -293,6 +294,7 @@ async def test_vectors_of_stored_files_wait_behind_all_others_and_those_of_a_sea
     assert [each for each in outcomes(house) if each[1] == "went"] == [("standard", "went"), ("batch", "went")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_batch_request_that_sent_nothing_is_stopped_for_a_person_and_answered_afterwards(stream: bool) -> None:
     async with over_http(FROZEN, config=config(preempt=True)) as house:

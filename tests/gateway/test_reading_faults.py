@@ -290,6 +290,7 @@ def family_of(house: House, api: str) -> str:
     return "none" if all(not each.facts.takes_ids for each in house.gateway.registry) else parser.name
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_fault_in_any_stage_is_not_the_engines_whatever_the_way_to_it(

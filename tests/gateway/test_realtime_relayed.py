@@ -395,6 +395,7 @@ async def test_a_session_that_the_server_ends_ends_here_too() -> None:
     assert socket.close_code == 1001
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(
     "odd",
@@ -424,6 +425,7 @@ async def test_an_event_of_a_server_that_nobody_knows_is_passed_on_and_the_sessi
         await next_of(socket, "input_audio_buffer.cleared")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "frame",
     [

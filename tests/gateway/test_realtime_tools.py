@@ -85,6 +85,7 @@ async def test_a_tool_is_listed_once_and_called_within_the_response(house: House
     assert tools.ran == ["add 2 3"]
 
 
+@pytest.mark.full
 async def test_a_call_that_fails_is_told_and_the_model_goes_on(house: House) -> None:
     house.engine.say(FAIL, DONE)
     async with talk(house) as socket:
@@ -141,6 +142,7 @@ async def test_an_approval_in_the_midst_of_a_response_is_acted_on_by_the_next_on
     assert [each["type"] for each in after[-1]["response"]["output"]] == ["message"]
 
 
+@pytest.mark.full
 async def test_a_question_that_nobody_asked_cannot_be_answered_nor_one_twice(house: House) -> None:
     house.engine.say(ADD)
     async with talk(house) as socket:

@@ -55,6 +55,7 @@ async def house() -> Any:
         yield found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fill", ["required", "all", "nulls"])
 async def test_every_output_item_of_responses_can_be_sent_back(house: House, fill: Fill) -> None:
     refused = {}
@@ -92,6 +93,7 @@ async def test_a_search_for_tools_and_what_it_found_can_be_sent_back(
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fill", ["required", "all", "nulls"])
 async def test_every_block_of_messages_can_be_sent_back(house: House, fill: Fill) -> None:
     refused = {}

@@ -108,6 +108,7 @@ async def test_every_stream_over_http_keeps_the_grammar(house: House) -> None:
             check_stream([event.to_dict() async for event in stream])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("fields", "status", "param", "code"),

@@ -104,6 +104,7 @@ def config_of(**settings: Any) -> Config:
 # ------------------------------------------------------------------------------------------------------------- clients
 
 
+@pytest.mark.full
 async def test_the_official_sdk_talks_over_a_connection(serving: Serving) -> None:
     async with serving(SIMULATOR) as house:
         client = openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1")
@@ -121,6 +122,7 @@ async def test_the_official_sdk_talks_over_a_connection(serving: Serving) -> Non
     assert stored.output_text == "".join(each.delta for each in events if each.type == "response.output_text.delta")
 
 
+@pytest.mark.full
 async def test_what_codex_sends_is_answered(serving: Serving) -> None:
     bodies = json.loads(CAPTURE.read_text())["bodies"]
     call = Reply(reasoning="I look.", tool_calls=(("exec_command", {"cmd": "ls"}),))
@@ -185,6 +187,7 @@ async def test_stored_and_unstored_turns_are_one_chain() -> None:
     assert steps.pop() > 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bound", [{"socket_responses": 2}, {"socket_kept_bytes": 2000}])
 async def test_the_oldest_responses_are_forgotten(bound: dict[str, Any]) -> None:
     async with over_http(SIMULATOR, config=config_of(**bound)) as house, talk(house) as socket:
@@ -299,6 +302,7 @@ async def test_a_steer_is_given_back() -> None:
     assert told["steer"] == steer
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("size", [3000, 100_000])
 async def test_a_frame_over_the_limit_ends_the_connection(serving: Serving, size: int) -> None:
@@ -317,6 +321,7 @@ async def test_a_large_frame_is_read(serving: Serving) -> None:
 # ----------------------------------------------------------------------------------------------------------- handshakes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("path", "status"), [("/v1/nothing", 404), ("/v1/chat/completions", 405), ("/v1/models", 405)])
 async def test_a_handshake_elsewhere_is_refused(path: str, status: int) -> None:
     async with under_uvicorn(SIMULATOR) as house:
@@ -326,6 +331,7 @@ async def test_a_handshake_elsewhere_is_refused(path: str, status: int) -> None:
     assert json.loads(refused.value.response.body or b"")["error"]["message"]
 
 
+@pytest.mark.full
 async def test_a_handshake_that_lost_its_upgrade_on_the_way_is_told_so(serving: Serving) -> None:
     async with (
         serving(SIMULATOR) as house,
@@ -338,6 +344,7 @@ async def test_a_handshake_that_lost_its_upgrade_on_the_way_is_told_so(serving: 
     assert others == [405, 405]
 
 
+@pytest.mark.full
 async def test_a_page_of_another_origin_is_refused(serving: Serving) -> None:
     config = Config(server=ServerConfig(cors_origins=("https://app.example",)))
     async with serving(SIMULATOR, config=config) as house:
@@ -392,6 +399,7 @@ BAD_HANDSHAKES: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("bad", BAD_HANDSHAKES)
 async def test_a_handshake_that_is_none_is_refused_as_any_request_and_told(bad: str) -> None:
@@ -449,6 +457,7 @@ async def test_what_a_client_sends_before_it_is_accepted_is_refused() -> None:
 # ----------------------------------------------------------------------------------------------------------------- ends
 
 
+@pytest.mark.full
 async def test_a_client_that_leaves_cancels_all_its_lanes(serving: Serving) -> None:
     async with serving(SLOW) as house:
         async with talk(house) as socket:
@@ -577,6 +586,7 @@ def lines_of(house: House) -> list[tuple[str, int, str]]:
     return [(each.method, each.status, each.outcome) for each in house.observer.of(ExchangeEnded)]
 
 
+@pytest.mark.full
 async def test_every_response_and_the_connection_have_a_line_in_the_access_log(serving: Serving) -> None:
     async with serving(SIMULATOR) as house:
         async with talk(house) as socket:
@@ -613,6 +623,7 @@ async def test_bytes_are_counted_once_and_the_life_of_a_connection_is_no_request
     assert 'smg_http_request_duration_seconds_count{route="/v1/responses"} 2' in text
 
 
+@pytest.mark.full
 async def test_a_client_that_breaks_off_has_left_and_one_that_closes_has_not(serving: Serving) -> None:
     async with serving(SLOW) as house:
         socket = await talk(house)

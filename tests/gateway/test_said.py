@@ -111,6 +111,7 @@ def events_of(sent: bytes) -> list[Any]:
     return [msgspec.json.decode(line) for line in lines if line != b"[DONE]"]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("api", APIS)
 async def test_a_number_over_three_pieces_is_found_on_every_api_streamed_and_whole(tmp_path: Path, api: str) -> None:
@@ -202,6 +203,7 @@ def ours(attribute: str, **said: Any) -> dict[str, Any]:
     return {"source": f"{HERE}:{attribute}", **said}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_refusal_of_what_the_model_says_is_told_and_the_engine_stops(tmp_path: Path, stream: bool) -> None:
     async with over_http(NUMBERS, config=listed(tmp_path, ours("Refusing"))) as house:
@@ -221,6 +223,7 @@ async def test_a_refusal_of_what_the_model_says_is_told_and_the_engine_stops(tmp
     assert workers == ["ready"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_refusal_of_the_first_piece_is_an_error_of_http(tmp_path: Path, stream: bool) -> None:
     engine = attrs.evolve(NUMBERS, replies=(Reply(pieces=("now", " then")),))
@@ -232,6 +235,7 @@ async def test_a_refusal_of_the_first_piece_is_an_error_of_http(tmp_path: Path, 
     assert answer.json()["error"]["message"] == "Not this."
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("failure", "status"), [("closed", 500), ("open", 200)])
@@ -256,6 +260,7 @@ async def test_a_stream_of_which_all_is_held_back_is_whole_in_the_end(tmp_path: 
     assert answer.content.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("api", [each for each in APIS if each not in ("completions", "generate")])
 async def test_a_plugin_changes_requests_and_events_of_every_api(tmp_path: Path, api: str) -> None:

@@ -63,6 +63,7 @@ async def ask(house: House, path: str = "/v1/rerank", **fields: Any) -> httpx.Re
 # ---------------------------------------------------------------------------------------------------------- cross-encoders
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("dialect", CARRIES)
 @pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
@@ -299,6 +300,7 @@ async def test_the_operator_says_which_model_is_a_reranker() -> None:
         assert (await house.http.get("/v1/models/sim")).json()["scores_by"] == "generative"
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("config", "pools", "scores_by"),
@@ -338,6 +340,7 @@ async def next_logprobs(house: House, prompt: str | list[int]) -> dict[int, floa
     return {VOCABULARY.encode(name)[0]: value for name, value in known.items() if name in ("yes", "no")}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("dialect", ["vllm", "sglang", "mlx", "trtllm", "tokenspeed", "neutral"])
 async def test_next_tokens_are_scored_on_every_engine_that_takes_ids(dialect: str) -> None:

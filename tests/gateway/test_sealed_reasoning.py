@@ -46,6 +46,7 @@ async def asked(items: list[Any], *keys: str, on_broken: str = "drop") -> Any:
         return await client.responses.create(model="sim", input=items, store=False)
 
 
+@pytest.mark.full
 async def test_what_an_older_key_has_sealed_opens_while_it_is_kept_behind_the_new_one() -> None:
     answer = await asked(await turn(OLD), NEW, OLD, on_broken="refuse")
     assert "input_transformations" not in answer.to_dict()

@@ -60,6 +60,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("how", BROKEN)
 async def test_a_broken_file_is_left_out_with_a_warning_and_written_anew(

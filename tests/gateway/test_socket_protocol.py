@@ -98,6 +98,7 @@ LONG_HANDSHAKES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", LONG_HANDSHAKES)
 async def test_a_handshake_within_the_bounds_of_a_head_is_accepted_and_seen_as_it_was_sent(name: str) -> None:
@@ -115,6 +116,7 @@ async def test_a_handshake_within_the_bounds_of_a_head_is_accepted_and_seen_as_i
     assert dict(scope["headers"])[b"sec-websocket-version"] == b"13"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["sec-websocket-protocol", "sec-websocket-extensions", "connection"])
 async def test_a_handshake_with_longer_lists_than_any_client_sends_is_431(name: str) -> None:
     async with over_http(SIMULATOR) as house:
@@ -270,6 +272,7 @@ def waited(client: Raw, seconds: float) -> None:
     client.server.check(client.server._begun[0] + seconds)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", BEGUN)
@@ -303,6 +306,7 @@ async def test_what_comes_in_between_gives_a_message_no_more_time(house: House, 
         assert client.server._begun == begun
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("size", "late"), [(150_000, 1500.0), (400_000, 3000.0), (50_000, 1000.0)])
 async def test_a_message_that_comes_fast_enough_has_its_time_and_no_more(size: int, late: float) -> None:
     server = ServerConfig(header_timeout_s=1000.0, body_timeout_s=3000.0, body_bytes_per_s=100.0)

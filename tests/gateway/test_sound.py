@@ -33,6 +33,7 @@ def tokens(seconds: float) -> int:
     return ((round(seconds * 100) - 1) // 2 + 1 - 2) // 2 + 1
 
 
+@pytest.mark.full
 async def test_a_recording_arrives_as_features_and_the_engine_says_their_shapes(
     qwen: str, served: Callable[..., Any]
 ) -> None:

@@ -254,6 +254,7 @@ async def test_a_call_that_a_stop_string_cuts_is_no_call_to_be_run(door: str, re
         assert attrs.evolve(found, text=found.text.strip()) == Said(end, "Look.", (), cut), where
 
 
+@pytest.mark.full
 async def test_a_stop_string_behind_a_call_ends_the_answer_and_leaves_the_call() -> None:
     for (api, stream), found in (await said("ids", Reply(f"{HERMES} and then {STOP} more"))).items():
         assert (found.end, found.calls, found.cut) == (STOPPED[api], (NAME,), ()), (api, stream)

@@ -618,6 +618,7 @@ async def test_the_reasoning_of_a_response_is_told_sealed_where_a_client_asks_fo
         assert [text.strip() for text in texts] == ["Hello", "I think so."]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("api", ["responses", "interactions"])

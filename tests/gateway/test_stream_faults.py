@@ -384,6 +384,7 @@ async def read_some(house: House, api: Api, events: int) -> str:
     return first
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", [api for api in APIS if "array" not in api.name], ids=str)
 @pytest.mark.parametrize("way", [over_http, pytest.param(under_uvicorn, marks=pytest.mark.slow)])

@@ -139,6 +139,7 @@ async def test_a_changed_certificate_counts_for_new_connections_and_drops_no_ope
     assert not again
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("broken", ["garbage", "another's key", "missing"])
 async def test_a_broken_new_certificate_is_logged_once_and_the_old_one_stays(
     broken: str, tls: TlsConfig, authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -162,6 +163,7 @@ async def test_a_broken_new_certificate_is_logged_once_and_the_old_one_stays(
     assert len([each for each in caplog.records if "is not taken" in each.message]) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 async def test_old_versions_of_tls_are_not_spoken(
@@ -339,6 +341,7 @@ async def test_a_header_of_a_peer_that_is_not_trusted_is_no_http() -> None:
     assert all(peer.startswith("127.0.0.1:") for peer in peers(house))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("trusted", "peer"), [("127.0.0.1", "198.51.100.7"), ("192.0.2.1", "127.0.0.1")])
 async def test_forwarding_headers_count_only_from_a_trusted_proxy(trusted: str, peer: str) -> None:
     proxies = ProxiesConfig(trusted=(trusted,), headers="x-forwarded-for")

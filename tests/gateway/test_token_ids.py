@@ -80,6 +80,7 @@ async def test_the_ids_of_a_chat_are_those_that_the_engine_made_streamed_and_who
         assert told[0][-1] in vocabulary.eos_ids
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize(
     "fields", [{}, {"stop": ["never", "answer END"]}, {"logprobs": True}], ids=["text", "stops", "logprobs"]

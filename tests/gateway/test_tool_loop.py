@@ -558,6 +558,7 @@ async def test_an_approval_is_given_after_a_restart(tools: ToolServer, tmp_path:
 # ------------------------------------------------------------------------------------------------- other ways to be answered
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_response_in_the_background_runs_its_tools(
     house: House, client: openai.AsyncOpenAI, streams: bool

@@ -190,6 +190,7 @@ async def test_a_virtual_key_names_its_tools(guarded: House) -> None:
 # ---------------------------------------------------------------------------------------------------------- the operator
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @every_api
 async def test_every_decision_of_the_policy_is_one_line_of_the_audit(
@@ -204,6 +205,7 @@ async def test_every_decision_of_the_policy_is_one_line_of_the_audit(
     assert sorted(decided(caplog)) == sorted(["notes.add allowed", f"notes.write {asked}", "notes.fail denied"])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @every_api
 async def test_the_operators_policy_is_never_looser_for_what_the_client_says(
@@ -295,6 +297,7 @@ async def bounded(tools: ToolServer, tmp_path_factory: pytest.TempPathFactory) -
         yield house
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @every_api
 async def test_a_bound_on_turns_ends_the_answer_with_the_words_of_the_api(bounded: House, api: str) -> None:

@@ -67,6 +67,7 @@ async def prompts(house: House, path: str, **fields: Any) -> list[str]:
     return [decode(list(seen.input_ids), skip_special_tokens=False) for seen in new]
 
 
+@pytest.mark.full
 @every_api
 async def test_a_tool_that_was_found_is_called_in_the_same_response(house: House, path: str) -> None:
     says(house, FINDS, ADD, DONE)
@@ -94,6 +95,7 @@ async def test_a_search_with_wrong_arguments_is_an_error_for_the_model(house: Ho
     assert "No tool fits" in third
 
 
+@pytest.mark.sampled(keep=2)
 @every_api
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_call_of_a_tool_that_a_server_does_not_offer_goes_back_to_the_model(

@@ -77,6 +77,7 @@ async def test_a_model_that_takes_sound_is_asked_for_the_words(qwen: str, served
     assert (told.api, told.model, told.outcome) == ("transcriptions", "sim", "ok")
 
 
+@pytest.mark.full
 async def test_a_stream_tells_the_text_piece_by_piece_and_then_whole(qwen: str, served: Callable[..., Any]) -> None:
     async with seeing(qwen, served) as house, sdk(house) as client:
         stream = await client.audio.transcriptions.create(model="sim", file=WAV, stream=True)

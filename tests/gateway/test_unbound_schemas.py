@@ -100,6 +100,7 @@ async def house() -> AsyncIterator[House]:
         yield house
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @pytest.mark.parametrize("schema", SCHEMAS)
 async def test_a_schema_that_does_not_bind_is_refused_nowhere(house: House, schema: str) -> None:

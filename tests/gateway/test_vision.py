@@ -207,6 +207,7 @@ async def test_the_prompt_the_engine_sees_is_expanded_and_counted_in_usage(qwen:
     assert house.engine.requests[-2].multimodal is None
 
 
+@pytest.mark.full
 async def test_a_stream_with_a_picture_counts_it_too(qwen: str, served: Callable[..., Any]) -> None:
     messages: Any = [{"role": "user", "content": [SHAPES, image_part(picture(280, 140))]}]
     async with seeing(qwen, served) as house, sdk(house) as client:

@@ -28,6 +28,7 @@ SAYS_DEVELOPER: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", list(SAYS_DEVELOPER))
 @pytest.mark.parametrize(
     ("dialect", "setting", "role"),

@@ -555,6 +555,7 @@ async def test_what_is_written_while_others_look_for_abandoned_work_is_found_aft
     assert await store.sweep() == 60
 
 
+@pytest.mark.full
 async def test_tenants_of_any_name_see_their_own_things_under_the_same_ids(store, clock) -> None:
     for number, tenant in enumerate(ODD):
         await fill(store, clock, tenant, f"of {number}")
@@ -626,6 +627,7 @@ def test_every_method_of_a_store_takes_the_tenant_first(name: str) -> None:
 # --------------------------------------------------------------------------------------------------------- retention
 
 
+@pytest.mark.full
 async def test_what_has_expired_is_not_read_and_is_swept(store, clock) -> None:
     soon = clock.time() + 10
     await store.write(

@@ -81,6 +81,7 @@ async def test_pages_of_items_have_each_item_once(store, clock, sizes, limit, ne
     assert seen == made[:: -1 if newest_first else 1]
 
 
+@pytest.mark.full
 @given(SIZES, LIMITS, st.booleans())
 @lists_of_any_sizes
 async def test_pages_of_records_have_each_record_once(store, clock, sizes, limit, newest_first) -> None:
@@ -113,6 +114,7 @@ async def test_pages_of_events_have_each_event_once(store, clock, sizes, limit) 
     assert tuple(seen) == made
 
 
+@pytest.mark.full
 @given(SIZES)
 @lists_of_any_sizes
 async def test_the_responses_that_hold_items_are_the_newest_and_no_more_than_a_page(store, clock, sizes) -> None:

@@ -214,6 +214,7 @@ async def test_a_server_that_forgets_every_session_at_once_is_asked_twice_and_sa
         assert server.methods.count("tools/call") <= 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("status", "code", "text"),
     [(400, -32602, "there is no session named 'x'"), (400, -32000, "too many items"), (410, -32601, "no session/new")],
@@ -229,6 +230,7 @@ async def test_a_refusal_that_is_not_of_the_session_keeps_it(status: int, code: 
     assert server.methods.count("initialize") == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("code", [-32000, -32001, -32700])
 async def test_a_server_s_error_with_a_code_that_the_package_uses_itself_is_the_server_s(code: int) -> None:
     async with forgetting("streamable") as (server, tools):

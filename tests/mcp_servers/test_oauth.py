@@ -513,6 +513,7 @@ async def test_a_login_that_the_person_refuses_ends_at_once_and_says_so(
         assert made.asked == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scope", [None, "colours:read"])
 async def test_what_the_settings_ask_for_is_asked_for_and_not_all_that_the_server_has(
     tmp_path: Path, scope: str | None
@@ -668,6 +669,7 @@ async def test_why_there_is_no_token_is_logged_and_not_told_to_the_client(
     assert "Registration failed 500" in caplog.text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("status", "kind", "said"),
     [
@@ -710,6 +712,7 @@ class Held:
         return "done"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("generation", ["legacy", "modern"])
 async def test_calls_of_a_session_with_oauth_run_side_by_side(generation: str) -> None:
     held = Held()

@@ -127,6 +127,7 @@ async def using(app: Any, **more: Any) -> AsyncIterator[McpTools]:
         yield tools
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("generation", ["legacy", "modern", "auto"])
 @pytest.mark.parametrize("json_response", [True, False])
@@ -562,6 +563,7 @@ class Limiting:
         await self._app(scope, read, send)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(("status", "may_have_run"), [(429, False), (503, False), (500, True), (413, True)])
 async def test_a_status_that_answers_one_call_fails_that_call_alone_and_is_not_asked_for_again(
@@ -689,6 +691,7 @@ async def test_a_server_that_refuses_does_not_hide_the_tools_of_another() -> Non
             assert (await tools.for_request().call("add", {"a": 1, "b": 1})).structured == {"result": 2}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("generation", ["legacy", "modern"])
 async def test_news_of_changed_tools_come_over_http_in_both_generations(generation: str) -> None:
     async with using(colours().streamable_http_app(), generation=generation) as tools:

@@ -239,6 +239,7 @@ async def test_a_page_is_read_with_and_without_the_library(alone: bool) -> None:
 EVIL = {"comments": b"<!--" * 100_000, "nested": b"<div>" * 100_000, "marks": b"<" * 500_000, "ends": b"</" * 200_000}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", EVIL)
 async def test_a_page_that_is_written_to_take_hours_is_given_up(kind: str) -> None:

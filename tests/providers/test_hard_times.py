@@ -102,6 +102,7 @@ async def test_a_body_over_a_providers_bound_is_told_as_that(house: House, api: 
         assert KEY not in answer.text
 
 
+@pytest.mark.full
 async def test_neither_key_nor_prompt_is_in_a_log_or_an_error_whatever_a_provider_says(
     house: House, api: ClientApi, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,6 +14,7 @@ from smg_core.engines.vendors.engine import ProviderEngine
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_provider_that_is_well_is_not_asked_again_at_once(kind: str) -> None:
     async with before(FORMATS[kind]) as house:

@@ -120,6 +120,7 @@ async def test_openais_sdk_speaks_chat_to_every_provider(house: House) -> None:
             await client.chat.completions.create(model="m", messages=messages)
 
 
+@pytest.mark.full
 async def test_openais_sdk_speaks_responses_to_every_provider(house: House) -> None:
     async with openai.AsyncOpenAI(
         base_url="http://gateway/v1", api_key="k", http_client=house.gateway.http_client(openai), max_retries=0

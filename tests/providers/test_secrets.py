@@ -62,6 +62,7 @@ async def test_nothing_that_can_be_asked_shows_a_key(
         assert KEY not in text
 
 
+@pytest.mark.full
 async def test_every_route_of_the_admin_door_keeps_keys_to_itself_and_sends_them_nowhere_else() -> None:
     async with opened() as door, providing(lambda _: echoing(401)) as provider:
         for name, credential in (("a", CredentialSpec(key=KEY)), ("b", CredentialSpec(command=("echo", KEY)))):

@@ -106,6 +106,7 @@ async def heard(provider: FakeProvider, form: Format, http: httpx.AsyncClient) -
     assert [each.headers[form.key[0]] for each in provider.asked] == [form.key[1]] * 2
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", ALL_FORMATS)
 async def test_a_provider_with_a_certificate_of_ones_own_is_asked_with_its_key(
     kind: str, authority: trustme.CA, tmp_path: Path

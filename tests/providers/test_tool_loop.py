@@ -60,6 +60,7 @@ async def test_a_turn_goes_back_with_its_signature(house: House, api: str, case:
     assert "reasoning" not in answer.headers.get("x-smg-lossy", "")
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("api", ASKED)
 async def test_a_demanded_tool_is_demanded_of_the_first_turn_alone(house: House, api: str) -> None:
     form = house.form

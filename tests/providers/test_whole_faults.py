@@ -40,6 +40,7 @@ async def asked(one: Pair, house: House, answer: Said) -> tuple[int, str, dict[s
     return found.status_code, found.text, dict(found.headers)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 async def test_an_answer_that_is_cut_off_is_an_error_and_never_a_short_one(
     pair: tuple[Pair, House], share: float

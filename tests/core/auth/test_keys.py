@@ -113,6 +113,7 @@ def test_a_line_that_is_no_key_is_named_without_repeating_the_key(line: str, sen
     assert line.split()[0] not in str(refused.value)
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize(
     ("text", "name", "sentence"),
     [

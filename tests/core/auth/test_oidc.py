@@ -321,6 +321,7 @@ def renamed(kind: str, number: int, kid: str | None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("algorithm", list(KINDS))
 @pytest.mark.parametrize("named", [True, False])

@@ -88,6 +88,7 @@ async def test_a_valkey_that_evicts_or_is_nearly_full_is_said(valkey: str) -> No
     assert "evicts what is kept" in said(evicting, "FAIL")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("scheme", ["redis", "valkey", "postgresql", "oracle"])
 async def test_a_server_that_is_away_or_does_not_answer_is_said_in_time(scheme: str) -> None:

@@ -59,6 +59,7 @@ class Called(Prefer):
         raise AssertionError("it is no factory")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", [Prefer, Prefer(), lambda: Prefer(), Called(), "round_robin"])
 async def test_a_policy_is_a_name_a_class_a_factory_or_an_object(given: Any) -> None:
     async with (

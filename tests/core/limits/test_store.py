@@ -201,6 +201,7 @@ async def test_a_server_that_was_started_again_and_is_empty_counts_from_nothing(
     assert not store.lost
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize(("on_loss", "through"), [("share", 5), ("closed", 0), ("open", 40)])
 @pytest.mark.parametrize("how", ["killed", "frozen"])

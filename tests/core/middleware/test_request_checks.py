@@ -98,6 +98,7 @@ def values_of(hint: Any, deep: int = 0) -> st.SearchStrategy[Any]:
     return plain[hint]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda each: each.__name__)
 @settings(max_examples=20)
@@ -171,6 +172,7 @@ def test_a_plugin_that_gives_any_field_another_type_has_failed(name: str) -> Non
         left(replace(ASKED, **{name: object()}))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("name", Sampling.__struct_fields__)
 def test_a_plugin_that_gives_any_setting_of_sampling_another_type_has_failed(name: str) -> None:
     with pytest.raises(MiddlewareFault, match=rf"sampling\.{name}"):
@@ -252,6 +254,7 @@ OVER: dict[str, GenerationRequest] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("name", OVER)
 def test_what_a_plugin_made_is_held_to_the_limits_of_clients(name: str) -> None:

@@ -107,6 +107,7 @@ async def test_a_call_that_is_rejected_does_not_happen_and_none_of_a_write_is_do
         assert await store.record("t1", "first", "r1") is None
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @KINDS
 @pytest.mark.parametrize("fault", ["broken", "no json", "another"])

@@ -439,6 +439,7 @@ async def test_an_engine_that_comes_back_with_another_tokenizer_than_its_fellows
     assert states == ["unreachable", "ready"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("undrained", [False, True])
 async def test_an_engine_that_is_away_holds_no_tokenizer_whatever_an_operator_wants_of_its_worker(
     other_folder: str, undrained: bool

@@ -50,6 +50,7 @@ def served_while_all_wait(
     return got
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("weights", [{"a": 1.0, "b": 1.0}, {"a": 4.0, "b": 1.0}, {"a": 10.0, "b": 3.0, "c": 1.0}])
 def test_tenants_get_shares_within_a_tenth_of_their_weights_whatever_their_requests_cost(
     weights: dict[str, float],

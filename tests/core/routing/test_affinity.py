@@ -43,6 +43,7 @@ def places(policy: Policy, workers: list[Seen], asked: Callable[[str], RoutingCo
     return {key: policy.pick(workers, asked(key)).worker.name for key in KEYS}
 
 
+@pytest.mark.full
 @each_kind
 @given(order=st.permutations(range(6)))
 @settings(max_examples=10)

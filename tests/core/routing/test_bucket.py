@@ -47,6 +47,7 @@ def test_the_longer_a_prompt_the_later_its_worker() -> None:
         assert sum(shorter) / len(shorter) <= sum(longer) / len(longer)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (1.0, 3.0), (2.0, 1.0, 1.0)])
 def test_each_worker_gets_tokens_by_its_weight(weights: tuple[float, ...]) -> None:
     policy, workers = Bucket(SETTINGS), [Seen(f"w{at}", weight=weight) for at, weight in enumerate(weights)]

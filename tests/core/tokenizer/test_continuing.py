@@ -62,6 +62,7 @@ def footer(name: str) -> str:
     return rendered(name, END, continued=False).rpartition(END)[2]
 
 
+@pytest.mark.full
 @pytest.mark.sampled(per=("name",), keep=4)
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("text", TEXTS)

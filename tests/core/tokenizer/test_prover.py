@@ -29,6 +29,7 @@ def test_a_byte_level_vocabulary_is_proven_and_then_loaded_without_the_reference
     assert (light.special, light.anchors) == (whole.special, whole.anchors)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["byte-fallback BPE", "WordPiece", "Unigram"])
 def test_what_fastokens_cannot_do_alone_is_not_proven(tokenizer_files: dict[str, str], kind: str) -> None:
     assert prove(tokenizer_files[kind], {}) is None

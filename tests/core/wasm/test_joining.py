@@ -26,6 +26,7 @@ def sandbox() -> Iterator[Sandbox]:
     made.close()
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=6)
 @pytest.mark.parametrize("file", PLUGINS, ids=lambda file: file.stem)
 def test_every_component_here_is_joined(sandbox: Sandbox, file: Path) -> None:

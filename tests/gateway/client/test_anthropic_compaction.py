@@ -98,6 +98,7 @@ async def test_a_history_is_compacted_at_once_by_instructions_of_the_client() ->
     assert (SUMMARY in after, "Go on." in after) == (True, True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pauses", [True, False], ids=["that was to end the answer", "before a turn"])
 async def test_a_summary_that_was_cut_off_replaces_nothing(pauses: bool) -> None:
     """It fills the context: the turn is made on the whole history; where only a summary was asked for, there is an error."""

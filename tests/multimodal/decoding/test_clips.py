@@ -76,6 +76,7 @@ def test_frames_that_do_not_come_at_one_rate_are_taken_at_the_time_they_are_show
     assert shown == [3, 8, 8, 8, 8, 8, 8, 8, 8, 8]  # each place is 0.4 s long; its middle counts
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("kind", ["webm", "vp8", "mkv"])
 @pytest.mark.parametrize("rate", [24, 30, 7])

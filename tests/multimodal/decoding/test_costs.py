@@ -128,6 +128,7 @@ def test_a_shape_that_the_family_refuses_is_refused_on_the_header() -> None:
         preparer.cost(Media(file_of(2100, 8)))
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("kind", ["qwen2_5_vl", "qwen3_vl"])
 @pytest.mark.parametrize(
     "data",

@@ -54,6 +54,7 @@ def test_the_size_is_the_one_that_the_library_finds(name: str, width: int, heigh
     assert decode_image(data, ImageLimits(formats=ALL)).size == (width, height)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=5)
 @pytest.mark.parametrize("name", WRITTEN)
 @settings(max_examples=examples(60), deadline=None)

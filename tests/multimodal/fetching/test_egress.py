@@ -262,6 +262,7 @@ def test_escapes_are_read_as_urllib_reads_them(text: str) -> None:
     assert data_url(f"data:text/plain,{text}", 10_000) == unquote_to_bytes(text)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=3)
 @pytest.mark.parametrize("before", range(4))
 def test_no_escape_is_cut_where_a_long_text_is_read_piece_by_piece(before: int) -> None:

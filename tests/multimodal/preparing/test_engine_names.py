@@ -162,6 +162,7 @@ def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     assert_taken(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO), kind)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=8)
 @pytest.mark.parametrize("family", ON_VLLM, ids=lambda family: family.name)
 def test_the_embedded_engine_refuses_any_other_name(family: Family) -> None:

@@ -121,6 +121,7 @@ def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalise
     assert np.abs(normalised.ravel() - floats.ravel()).max() < 1e-5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ONE_AT_A_TIME)
 def test_pictures_that_lie_side_by_side_are_not_called_batched(name: str) -> None:
     """What several pictures make cannot be split along axis 0, so vLLM is sent one at a time."""

@@ -86,6 +86,7 @@ def test_an_item_is_read_as_it_was_written(
     assert not any(array.flags.writeable for array in found.tensors.values())
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=15)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_item_of_every_family_is_the_same_in_another_process(name: str, shared: SharedItems) -> None:

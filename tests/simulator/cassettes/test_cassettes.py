@@ -288,6 +288,7 @@ def test_a_cassette_does_not_choose_the_server_that_gets_the_key(path: str) -> N
         list(read_cassette([line]))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x:99999", "http://x/?key=1"])
 def test_what_is_no_url_of_a_server_is_refused(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

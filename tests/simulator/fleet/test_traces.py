@@ -217,6 +217,7 @@ def test_a_recorded_trace_can_be_replayed_faster(tmp_path: Path, capsys: pytest.
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mooncake.jsonl", "azure.csv", "burstgpt.csv"])
 def test_the_sample_of_each_format_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     sample = ROOT / "examples" / "traces" / name

@@ -110,6 +110,7 @@ async def test_garbage_is_no_message(codec) -> None:
             await client.ask()
 
 
+@pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("after", [0, 2])
 async def test_a_stalled_stream_goes_on_when_its_time_has_passed(codec, after: int) -> None:
     clock = FakeClock()

@@ -58,6 +58,7 @@ def joined(outputs: list[EngineOutput]) -> tuple[list[int], list[int], object]:
     return ids, [row.token_id for each in outputs for row in each.logprobs], outputs[-1].finish
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=4)
 @every
 @given(

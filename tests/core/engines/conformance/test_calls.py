@@ -77,6 +77,7 @@ async def transport(bench: Bench, engine: PeerEngine) -> Transport:
     return bench.transport(engine)
 
 
+@pytest.mark.full
 async def test_sixteen_megabytes_go_each_way(transport: Transport) -> None:
     message = bytes(range(256)) * 65536
     assert await transport.unary(ECHO, message) == message
@@ -174,6 +175,7 @@ async def test_no_message_where_one_is_due_is_refused(transport: Transport) -> N
         await transport.unary(SERVE, order())
 
 
+@pytest.mark.full
 async def test_a_passed_deadline_ends_the_call_at_both_ends(transport: Transport, engine: PeerEngine) -> None:
     receiver = Recorder()
     await transport.start(SERVE, order(count=1, hang=True), receiver, timeout=0.2)

@@ -258,6 +258,7 @@ class Silent:
             writer.transport.abort()
 
 
+@pytest.mark.full
 async def test_a_listener_that_says_nothing_is_given_up_after_the_connect_timeout(bench: Bench) -> None:
     async with Silent() as silent:
         transport = bench.transport(silent, connect_timeout=0.2)

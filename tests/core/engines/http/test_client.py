@@ -300,6 +300,7 @@ async def test_a_question_for_which_the_queue_has_no_room_tells_whether_others_w
     assert caught.value.answers_others is others
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("question", [True, False])
 async def test_a_server_that_takes_no_connection_in_time_is_late_whatever_comes_over_others(

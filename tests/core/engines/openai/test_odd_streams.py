@@ -347,6 +347,7 @@ CORPUS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=20)
 @pytest.mark.parametrize("data", CORPUS.values(), ids=CORPUS)
 def test_a_stream_is_read_the_same_at_whichever_byte_it_is_cut(data: bytes) -> None:

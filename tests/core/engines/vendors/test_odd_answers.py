@@ -29,6 +29,7 @@ def read(kind: str, data: bytes, size: int) -> tuple[list[Event], SmgError | Non
     return events, decoder.error
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", READERS)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

@@ -117,6 +117,7 @@ def expected(metrics: tuple[Metric, ...], moments: list[Moment]) -> dict[tuple[s
     return {key: (counts[key], sums[key]) for key in counts}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("names", TABLES)
 @given(MOMENTS)
 def test_what_is_recorded_is_what_the_table_says_of_each_moment(names: str, moments: list[Moment]) -> None:
@@ -132,6 +133,7 @@ def test_what_is_recorded_is_what_the_table_says_of_each_moment(names: str, mome
         assert len(numbers) == 1 or sum(numbers[:-1]) == count
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("names", TABLES)
 @given(MOMENTS, st.integers(1, 12), st.sets(st.integers(0, 30)))
 def test_what_is_gathered_and_recorded_together_is_what_is_recorded_one_by_one(

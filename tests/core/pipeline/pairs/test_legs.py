@@ -215,6 +215,7 @@ def test_whenever_decode_answers_alone_the_legs_can_be_left_and_nothing_of_them_
     assert left
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", FIRST)
 def test_every_order_of_events_keeps_the_laws(way: str) -> None:
     seen: set[tuple[LegState, LegEvent]] = set()

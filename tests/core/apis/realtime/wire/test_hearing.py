@@ -65,6 +65,7 @@ def test_a_sentence_is_heard_in_silence_and_noise(background: float) -> None:
     assert 3350 <= end <= 3600  # 500 ms behind the last
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("level", [-90.0, -60.0, -45.0, -30.0])
 def test_steady_noise_is_no_speech(level: float) -> None:

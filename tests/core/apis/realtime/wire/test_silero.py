@@ -26,6 +26,7 @@ def louder(sound: bytes, other: bytes) -> bytes:
     return pcm([(one + two) / 32767 for one, two in zip(mixed, beside, strict=False)])
 
 
+@pytest.mark.full
 def test_a_voice_between_silences_is_a_turn_with_its_padding() -> None:
     begins, ends = heard(SILENCE + speech(1.5) + SILENCE * 2)
     assert begins.sound is None

@@ -112,6 +112,7 @@ async def read_until(reader: asyncio.StreamReader, enough: Callable[[bytearray],
     return bytes(data)
 
 
+@pytest.mark.full
 async def test_a_peer_that_does_not_read_holds_large_requests_back_and_gets_them_when_it_does(
     server: RawServer, connect: Callable[..., H2Transport]
 ) -> None:
@@ -223,6 +224,7 @@ async def test_a_question_without_an_answer_has_the_next_call_made_over_a_new_co
     first.cancel()
 
 
+@pytest.mark.full
 async def test_a_question_that_is_late_while_others_are_answered_leaves_no_connection(
     server: RawServer, connect: Callable[..., H2Transport]
 ) -> None:
@@ -239,6 +241,7 @@ async def test_a_question_that_is_late_while_others_are_answered_leaves_no_conne
     assert transport.connections == 1
 
 
+@pytest.mark.full
 @pytest.mark.sampled(keep=2)
 @pytest.mark.parametrize("others", [False, True])
 async def test_a_call_that_gets_no_stream_in_its_time_is_late_unless_others_are_answered_meanwhile(
