@@ -18,7 +18,7 @@ class GuardrailsConfig:
         None,
         "File (.yaml or .json) with a list of guardrails, in the order in which they are asked ([docs](guardrails.md)).",
     )
-    held_chars: int = option(
+    held_chars: int = bound(
         200,
         "Characters at the end of what a model has said that are held back until more has come, so that nothing of up to this "
         "length leaves in part.",

@@ -30,7 +30,7 @@ LIVE: Mapping[str, str] = {
         )
     },
     **{f"workers.{name}": REQUESTS for name in ("migrations", "most_in_flight", "most_waiting_tokens")},
-    **{f"realtime.{name}": SESSIONS for name in ("speech_model", "turn_detector", "udp_ports")},
+    **{f"realtime.{name}": SESSIONS for name in ("session_s", "speech_model", "turn_detector", "udp_ports")},
     "breaker.failures": NOW,
     **{f"timeouts.{name}": REQUESTS for name in ("first_token_s", "token_s", "request_s", "stream_s", "models")},
     **{f"routing.{name}": POLICIES for name in ("policy", "policies")},

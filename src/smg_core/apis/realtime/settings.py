@@ -47,7 +47,7 @@ def _is_address(text: str) -> bool:
 class RealtimeConfig:
     """The Realtime API: its sessions and its client secrets."""
 
-    session_s: float = bound(
+    session_s: float = option(
         3600.0,
         "Seconds after which a session takes nothing new and is closed, once the response under way is complete.",
         at_least=0.01,
