@@ -170,11 +170,12 @@ async def test_media_of_googles_own_libraries_leave_a_request_the_clients_to_the
     data = base64.urlsafe_b64encode(b"\xfb\xef\xbe\xff" * 8).decode()
     media = '{ "inlineData":{"mimeType":"image/png", "data":"%s"}}' % (data if padded else data.rstrip("="))
     body = (
-        '{"contents":[ {"role":"user", "parts":[{"text":"H\\u0069"}, %s]},'
-        ' {"role":"model","parts":[{"functionCall":{"name":"f","args":{},"id":"c"},"thoughtSignature":'
-        '"skip_thought_signature_validator"}]}, {"parts":[{"functionResponse":{"id":"c","name":"f","response":{"a":1e0},"parts":[ %s]}}]}],'
+        '{"contents":[ {"role":"user", "parts":[{"text":"H\\u0069"}, MEDIA]},'
+        ' {"role":"model","parts":[{"functionCall":{"name":"f","args":{},"id":"c"},'
+        '"thoughtSignature":"skip_thought_signature_validator"}]},'
+        ' {"parts":[{"functionResponse":{"id":"c","name":"f","response":{"a":1e0},"parts":[ MEDIA]}}]}],'
         ' "generationConfig":{"maxOutputTokens":100} }'
-    ) % (media, media)
+    ).replace("MEDIA", media)
     async with before(FORMATS["gemini"]) as house:
         answer = await house.http.post("/v1beta/models/m:generateContent", content=body.encode(), headers=JSON)
 
