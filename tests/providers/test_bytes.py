@@ -4,6 +4,7 @@ What differs is named here, and nothing else does: the name of the model, the cr
 the count of tokens that a stream of Chat Completions is asked for.
 """
 
+import base64
 import re
 from collections.abc import AsyncIterator, Mapping
 
@@ -161,6 +162,25 @@ async def test_a_stream_is_the_providers_to_the_byte(pair: tuple[Pair, House], c
     assert SEAL.sub(SIGNATURE.encode(), answer.content).replace(b'"encrypted_content":""', SEALED) == told
     assert SIGNATURE.encode() not in answer.content
     assert len(set(SEAL.findall(answer.content))) == (SIGNATURE.encode() in told)
+
+
+@pytest.mark.parametrize("padded", [True, False])
+async def test_media_of_googles_own_libraries_leave_a_request_the_clients_to_the_byte(*, padded: bool) -> None:
+    """They write base64 in the alphabet of URLs, which Google takes as well."""
+    data = base64.urlsafe_b64encode(b"\xfb\xef\xbe\xff" * 8).decode()
+    media = '{ "inlineData":{"mimeType":"image/png", "data":"%s"}}' % (data if padded else data.rstrip("="))
+    body = (
+        '{"contents":[ {"role":"user", "parts":[{"text":"H\\u0069"}, MEDIA]},'
+        ' {"role":"model","parts":[{"functionCall":{"name":"f","args":{},"id":"c"},'
+        '"thoughtSignature":"skip_thought_signature_validator"}]},'
+        ' {"parts":[{"functionResponse":{"id":"c","name":"f","response":{"a":1e0},"parts":[ MEDIA]}}]}],'
+        ' "generationConfig":{"maxOutputTokens":100} }'
+    ).replace("MEDIA", media)
+    async with before(FORMATS["gemini"]) as house:
+        answer = await house.http.post("/v1beta/models/m:generateContent", content=body.encode(), headers=JSON)
+
+        assert answer.status_code == 200, answer.text
+        assert house.provider.asked[0].body.decode() == body
 
 
 SEALED = b'"encrypted_content":"%b"' % SIGNATURE.encode()

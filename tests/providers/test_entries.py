@@ -5,11 +5,12 @@ from pathlib import Path
 
 import attrs
 import httpx
+import msgspec
 import pytest
 from tests.providers.answers import FORMATS, script
 from tests.providers.chat_answers import CHAT_FORMATS
 from tests.providers.client_apis import APIS
-from tests.providers.fake import Said, providing
+from tests.providers.fake import Heard, Said, providing
 from tests.shared import PATIENCE
 
 from smg_core import Config, Gateway
@@ -172,6 +173,55 @@ async def test_vectors_count_in_an_accounts_minute_too() -> None:
 
     assert (first.status_code, second.status_code) == (200, 429)
     assert second.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+def vectors_of(heard: Heard) -> Said:
+    """A vector for each input, of 80 tokens."""
+    many = len(heard.json["input"])
+    data = [{"index": at, "embedding": [0.5]} for at in range(many)]
+    answer = {"object": "list", "data": data, "usage": {"prompt_tokens": 80 * many, "total_tokens": 80 * many}}
+    return Said(msgspec.json.encode(answer), kind="application/json")
+
+
+@pytest.mark.parametrize("limits", [{"requests_per_minute": 1}, {"tokens_per_minute": 1000}])
+async def test_vectors_of_several_calls_come_whole_or_not_at_all(limits: dict[str, int]) -> None:
+    """A request that needs more than a minute's calls or tokens would otherwise be refused after its first call was paid, each
+    time that it comes again."""
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    async with providing(vectors_of) as provider:
+        entry = {"url": provider.url, "name": "p", "dialect": "mistral", "credential": {"key": "k"}}
+        entry |= {"models": ["mistral-embed"], "limits": limits}
+        found = workers_of([entry], lambda path: Path(path).read_text(), 1 << 16)
+        async with Gateway(found, config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                body = {"model": "mistral-embed", "input": ["word " * 64] * 100}
+                first = await http.post("/v1/embeddings", json=body)
+                asked = len(provider.asked)
+                second = await http.post("/v1/embeddings", json=body)
+
+    assert (first.status_code, len(first.json()["data"])) == (200, 100)
+    assert asked > 1
+    assert (second.status_code, len(provider.asked)) == (429, asked)
+
+
+async def test_vectors_of_several_calls_go_to_the_account_that_has_room() -> None:
+    config = attrs.evolve(Config(), workers=WorkersConfig(health_interval_s=3600.0))
+    async with providing(vectors_of) as small, providing(vectors_of) as large:
+        entry = {"dialect": "mistral", "credential": {"key": "k"}, "models": ["mistral-embed"]}
+        entries = [
+            {**entry, "url": small.url, "name": "small", "limits": {"requests_per_minute": 1}},
+            {**entry, "url": large.url, "name": "large", "limits": {"requests_per_minute": 50}},
+        ]
+        found = workers_of(entries, lambda path: Path(path).read_text(), 1 << 16)
+        async with Gateway(found, config=config) as gateway:
+            await gateway.ready()
+            async with gateway.http_client(httpx, base_url="http://gateway", timeout=PATIENCE) as http:
+                body = {"model": "mistral-embed", "input": ["Hi"] * 300}
+                assert (await http.post("/v1/embeddings", json=body)).status_code == 200
+
+    assert len(small.asked) <= 1
+    assert len(large.asked) > 1
 
 
 async def test_all_models_of_an_entry_are_listed_and_asked_by_their_own_names() -> None:

@@ -209,19 +209,21 @@ class Registry:
             workers, _ = rates.open_to(workers, tokens)
         return room(workers, self._settings)
 
-    def with_room(self, workers: tuple[Worker, ...], tokens: int = 1) -> tuple[Worker, ...]:
+    def with_room(self, workers: tuple[Worker, ...], tokens: int = 1, *, begun: bool = False) -> tuple[Worker, ...]:
         """Those of `workers` that have room for one more request, which may take so many tokens with its answer. Raises
-        Overloaded where none has, and RateLimited where their entries allow no more for now."""
+        Overloaded where none has, and RateLimited where their entries allow no more for now; not where the request has `begun`
+        and this is another call of it: half of it would be paid for nothing."""
         settings = self._settings
         if not settings.most_in_flight and not settings.most_waiting_tokens and not self.any_bounded:
             return workers
         wait = 0.0
         if (rates := self.rates) is not None and workers:
-            workers, wait = rates.open_to(workers, tokens)
-            if not workers:
+            found, wait = rates.open_to(workers, tokens)
+            if not found and not begun:
                 raise EntriesFull(
                     "This model gets as many requests or tokens a minute as it may.", retry_after=wait, soon=False
                 )
+            workers = found or workers
         return with_room(workers, settings, self._retry_after)
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:

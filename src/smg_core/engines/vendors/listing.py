@@ -20,6 +20,7 @@ MOST_LISTED = 10_000
 """Models of one list that are kept."""
 _LONGEST_NAME = 256
 _MILLION = 1_000_000
+_LEAST_PRICE = Decimal("1e-15")  # of one token or of a million; less is as good as nothing, and long to write
 _MOST_TOKENS = 1 << 53  # beyond that a float is no number of tokens
 _MEDIA = ("audio", "file", "image", "video")
 _KINDS = {
@@ -184,7 +185,9 @@ def _amount(value: object) -> Decimal | None:
         amount = Decimal(str(value))
     except InvalidOperation:
         return None
-    return amount if amount.is_finite() and 0 <= amount < _MILLION else None
+    if not amount.is_finite() or not 0 <= amount < _MILLION:
+        return None
+    return amount if amount >= _LEAST_PRICE else Decimal(0)
 
 
 def _count(value: object) -> int:

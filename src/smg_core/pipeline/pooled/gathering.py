@@ -131,9 +131,10 @@ class PoolWorkers(Protocol):
         ...
 
     def pick(
-        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str
+        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str, whole: int
     ) -> PoolChoice:
-        """The worker for one input. Raises UnsupportedParameter, Overloaded where none has room, NoWorker."""
+        """The worker for one input; `whole` is how many tokens the request has, 0 once it has begun. Raises
+        UnsupportedParameter, Overloaded where none has room, NoWorker."""
         ...
 
     def room(
@@ -231,9 +232,10 @@ class Gathering:
     async def _one(self, place: int) -> bool:
         """Have one call made that begins with this input. False if every worker is full with calls of this request, and it has to
         wait for one of them."""
+        whole = 0 if self._calls else max(1, sum(each.tokens for each in self._items))
         try:
             picked = self._pooling.pick(
-                self._request, self._model, self._items[place], self._spread.tried(place), self._terms.api
+                self._request, self._model, self._items[place], self._spread.tried(place), self._terms.api, whole
             )
         except NoWorker as error:
             raise self._at(self._failures.get(place, error), place) from None

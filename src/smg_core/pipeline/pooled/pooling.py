@@ -103,13 +103,20 @@ class Pooling:
         await sleeping.awake_for(model.name, frozenset(), fits)
 
     def pick(
-        self, request: PoolRequest, model: ServedModel, item: PoolItem, exclude: frozenset[str], api: str = ""
+        self,
+        request: PoolRequest,
+        model: ServedModel,
+        item: PoolItem,
+        exclude: frozenset[str],
+        api: str,
+        whole: int,
     ) -> "PoolChoice":
-        """The worker for one input, by the policy. Raises UnsupportedParameter where no engine of the model does such work,
-        Overloaded where none has room, NoWorker."""
+        """The worker for one input, by the policy; `whole` as of `PoolWorkers.pick`. Raises UnsupportedParameter where no engine
+        of the model does such work, Overloaded where none has room, NoWorker."""
         name, now = model.name, self._clock.monotonic()
         able = self._able(request, model, item, exclude, api)
-        found = self._registry.admitted(self._registry.with_room(able, item.tokens or 1), now)
+        begun = not whole and not exclude
+        found = self._registry.admitted(self._registry.with_room(able, whole or item.tokens or 1, begun=begun), now)
         wishes = None
         if self.placement is not None:
             wishes = self.placement.wishes(request.caller, model, api, request.headers)

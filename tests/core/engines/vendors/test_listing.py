@@ -56,6 +56,14 @@ def test_a_router_whose_price_follows_its_choice_has_none() -> None:
     assert read_one(OPENAI_LIST, "data", entry).prices == ()
 
 
+@pytest.mark.parametrize("price", ["1e-999900", "1E-30", 1e-300, "-0", "-0.0"])
+def test_a_price_that_is_as_good_as_nothing_is_0_and_not_a_million_digits(price: object) -> None:
+    """A provider's list of 8 MB would otherwise become one of gigabytes here."""
+    entry = {"id": "m", "pricing": {"prompt": price, "completion": "0.000001"}}
+
+    assert read_one(OPENAI_LIST, "data", entry).prices == (("input", "0"), ("output", "1"))
+
+
 def test_together_lists_without_an_object_around_and_prices_of_a_million() -> None:
     body = [
         {
