@@ -585,7 +585,7 @@ CONSTANTS: dict[str, str] = {
     "apis.parse.wire._SLICE_CHARACTERS": PACE,
     **dict.fromkeys((f"apis.realtime.secrets.{name}" for name in ("_LEAST", "_LONGEST_SETTINGS", "_MOST")), FORMAT),
     "apis.realtime.keeping._PAGE": PACE,
-    "apis.realtime.relay._BEFORE": "far more than a server says before it answers session.update",
+    "apis.realtime.peers._BEFORE": "far more than a server says before it answers session.update",
     "apis.realtime.relay._ENDED": FORMAT,
     "apis.realtime.relay._LOST": FORMAT,
     "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",
@@ -619,7 +619,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"apis.realtime.wire.silero.{name}" for name in ("_FALLS", "_OF_THREE")), HEARING),
     "apis.realtime.wire.silero._AT_ONCE": PACE,
     "apis.realtime.wire.relayed._LONGEST_EVENT_ID": FORMAT,
-    "apis.realtime.wire.relayed._PUT_IN_FRONT": COST,
+    "apis.realtime.wire.relayed._PUT_BEHIND": COST,
     **dict.fromkeys(
         (f"engines.realtime.connection.{name}" for name in ("_CLOSE_S", "_FRAMES_WAITING", "_PING_S", "_WRITE_BYTES")),
         PACE,

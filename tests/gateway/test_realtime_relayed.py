@@ -349,6 +349,10 @@ async def test_an_error_about_a_response_without_an_id_of_the_client_names_none(
         ('{"type": "session.update", "session": {"type": "realtime", "model": "other"}}', "invalid_value"),
         ('{"type": "response.create", "x": ' + "[" * 5000 + "]" * 5000 + "}", "invalid_event"),
         ('{"type": "response.create", "event_id": "' + "x" * 600 + '"}', "invalid_value"),
+        ('{"type": "response.create", "response": {"metadata": 1e999}}', "invalid_event"),
+        ('{"type": "session.update", "session": {"model": "live", "x": 1e999}}', "invalid_event"),
+        ('{"type": "session.update", "session": {"model": "live"}, "x": 1e999}', "invalid_event"),
+        ('{"type": "response.create", "response": {"tools": [{"type": "mcp"}], "x": 1e999}}', "invalid_event"),
     ],
 )
 async def test_what_is_no_event_is_not_passed_on(frame: str, code: str) -> None:
@@ -430,6 +434,7 @@ async def test_an_event_of_a_server_that_nobody_knows_is_passed_on_and_the_sessi
         "<html>",
         '{"type": "x", "x": ' + "[" * 5000 + "]" * 5000 + "}",
         b'{"type": "response.output_text.delta", "more": "\xff"}',
+        '{"type": "session.updated", "session": {"type": "realtime"}, "more": 1e999}',
     ],
 )
 async def test_what_is_no_event_of_a_server_ends_the_session(frame: str | bytes) -> None:

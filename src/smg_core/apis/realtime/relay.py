@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from smg_core.apis.realtime.injecting import InjectedResponse, ToolInjection
 from smg_core.apis.realtime.merged import MergedResponse, call_of
 from smg_core.apis.realtime.outbox import Outbox
-from smg_core.apis.realtime.peers import PeerSession
+from smg_core.apis.realtime.peers import PeerSession, begin_with
 from smg_core.apis.realtime.relayed_response import RelayedResponse, relayed_api
 from smg_core.apis.realtime.wire.effective import settings_at
 from smg_core.apis.realtime.wire.encode import error_object
@@ -38,12 +38,11 @@ from smg_core.apis.realtime.wire.relayed import (
     with_event_id,
     without_event_id,
 )
-from smg_core.engines.openai.answers import one_line
 from smg_core.engines.realtime.turn import RelayedTurn, RelayedTurns
 from smg_core.errors import (
     EngineGarbled,
     EngineRejected,
-    EngineTimeout,
+    InvalidJson,
     InvalidRequest,
     SmgError,
     WorkerError,
@@ -62,8 +61,6 @@ from smg_core.wire.json_text import encode_object
 __all__ = ["RelayedSession", "relay"]
 
 _ENDED, _LOST = 1001, 1011  # why a connection is closed (RFC 6455, 7.4.1)
-_BEFORE = 16
-"""Events of a server before the one that its session has the settings of a client secret."""
 _RESPONSES = 64
 """Responses of one session that may be asked for, or under way, at once: a server has its own, lower bound."""
 _OF_TOOLS = ("session.update", "response.create", "response.cancel", "conversation.item.delete")
@@ -189,10 +186,11 @@ class RelayedSession:
                     code="conversation_already_has_active_response",
                 )
         event_id = frame.id or self._names("evt_")
+        data = frame.data if frame.id else with_event_id(frame.data, event_id)
 
         async def ask() -> None:
             self._asked.append(response)
-            await self._peer.socket.send(frame.data if frame.id else with_event_id(frame.data, event_id))
+            await self._peer.socket.send(data)
 
         response = self._response(ask, frame, asked)
         response.event_id = event_id
@@ -230,15 +228,22 @@ class RelayedSession:
         try:
             while True:
                 data = waiting.popleft() if waiting else await socket.receive()
-                event = await self._read(data)
-                if event is None:
-                    raise EngineGarbled("The server of this session sent what is no event.")
-                if shown := await self._take_event(event, data):
+                if shown := await self._heard(data):
                     self._socket.count(await self._outbox.pass_on(shown))
                 else:
                     await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
+
+    async def _heard(self, data: bytes) -> bytes:
+        """Take an event of the server, and return what the client is told of it. Raises EngineGarbled for what is none."""
+        event = await self._read(data)
+        try:
+            if event is not None:
+                return await self._take_event(event, data)
+        except InvalidJson:
+            pass
+        raise EngineGarbled("The server of this session sent what is no event.")
 
     def _all_read(self, task: "asyncio.Task[None]") -> None:
         """Called when nothing more is read of the server. What nobody has foreseen is logged, and ends the session."""
@@ -557,7 +562,7 @@ async def relay(
     settings = services.live.config.realtime
     injection = ToolInjection(services, socket, SessionIds(session.removeprefix("sess_")))
     try:
-        before = [] if begins_with is None else await _begun_with(services, peer, begins_with, injection)
+        before = [] if begins_with is None else await begin_with(services, peer, begins_with, injection)
         await socket.accept(subprotocol)
     except BaseException:
         await peer.socket.close()
@@ -567,32 +572,3 @@ async def relay(
         services, socket, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
     )
     await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox, injection).run(before)
-
-
-async def _begun_with(
-    services: Services, peer: PeerSession, settings: JsonObject, injection: ToolInjection
-) -> list[bytes]:
-    """Have a session begin with the settings of its client secret; returns what its server has said by then. A session without
-    them is not what the maker of the secret has allowed. Raises InvalidRequest, and WorkerError."""
-    asked = {**settings, **({"model": peer.name_there} if "model" in settings else {})}
-    reported: list[bytes] = []
-    listed: list[bytes] = []
-    if injection.concerns(encode_object(asked)):
-        asked, listed = await injection.session(asked)
-    try:
-        async with asyncio.timeout(services.live.config.engines.question_timeout_s):
-            await peer.socket.send(encode_object({"type": "session.update", "session": asked}))
-            while len(reported) < _BEFORE:
-                reported.append(await peer.socket.receive())
-                event = read_server_event(reported[-1])
-                if event is not None and event.type == "error":
-                    refusal = one_line(reported[-1].decode())
-                    message = "The server of this model does not take the settings of the client secret."
-                    raise InvalidRequest(
-                        message, param="session", detail=f"{peer.worker.name}: {refusal}", outside_text=refusal
-                    )
-                if event is not None and event.type == "session.updated":
-                    return [*reported, *listed]
-    except TimeoutError:
-        raise EngineTimeout("The engine did not answer in time.", detail="it has not answered session.update") from None
-    raise EngineGarbled("The server of this session has not taken its settings.")
