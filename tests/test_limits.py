@@ -594,6 +594,7 @@ CONSTANTS: dict[str, str] = {
     "apis.realtime.merged._KNOWN": "far more calls than the model remembers of a session",
     "apis.realtime.calls._BODY_BYTES": "far more than an offer and the settings of a session have",
     "apis.realtime.calls._LAST_S": PACE,
+    "apis.realtime.carrier._EVENT_BYTES": COST,
     "apis.realtime.carrier._HEARD": "five seconds of sound, which nobody would answer later",
     "apis.realtime.carrier._LISTENERS": "more than listen to one call",
     "apis.realtime.carrier._NORMAL": FORMAT,
