@@ -589,6 +589,7 @@ CONSTANTS: dict[str, str] = {
     "apis.realtime.relay._ENDED": FORMAT,
     "apis.realtime.relay._LOST": FORMAT,
     "apis.realtime.relay._RESPONSES": "far above what a server makes at once in a session",
+    "apis.realtime.in_order._LATER": "25 seconds of sound, which is longer than a response waits",
     "apis.realtime.peers._TRIES": PACE,
     "apis.realtime.session_tools._KNOWN": "eight times what servers may offer at once",
     "apis.realtime.merged._KNOWN": "far more calls than the model remembers of a session",

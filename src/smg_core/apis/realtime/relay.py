@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.apis.realtime.in_order import EventsInOrder
 from smg_core.apis.realtime.injecting import InjectedResponse, ToolInjection
 from smg_core.apis.realtime.merged import MergedResponse, call_of
 from smg_core.apis.realtime.outbox import Outbox
@@ -89,6 +90,13 @@ class RelayedSession:
         self._peer, self._model, self._session = peer, model, session
         self._sockets, self._outbox = sockets, outbox
         self._names = injection.names
+        self._in_order = EventsInOrder(
+            self._pass,
+            sockets.refuse,
+            lambda work, about: sockets.begin(work, about, lambda: None),
+            services.live.config.realtime.waiting_bytes,
+        )
+        self._waiting: RelayedResponse | None = None  # the one that the client has asked for last
         self._asked: deque[RelayedResponse] = deque()  # those that the server was asked for, and has not begun
         self._under_way: dict[str, RelayedResponse] = {}  # by the server's id
         self._paused: set[RelayedResponse] = set()  # those whose tools are run, while the server waits
@@ -122,19 +130,23 @@ class RelayedSession:
         return read_sent(data, self._model, self._peer.name_there)
 
     async def take(self, frame: SentEvent) -> None:
+        await self._in_order.take(frame)
+        await self._outbox.room()
+
+    async def _pass(self, frame: SentEvent) -> asyncio.Event | None:
+        """Do what an event asks for; returns what is set once the next may follow, for one that may have to wait."""
         if frame.fault is not None:
             raise frame.fault
         if self._sockets.expired and frame.kind != "response.cancel":
             raise self.expired()
         if frame.kind in _OF_TOOLS and self._injection.concerns(frame.data):
-            await self._take_concerned(frame)
-        elif frame.kind == "response.create":
-            await self._ask(frame, InjectedResponse())
-        else:
-            await self._peer.socket.send(frame.data)
-        await self._outbox.room()
+            return await self._take_concerned(frame)
+        if frame.kind == "response.create":
+            return self._ask(frame, InjectedResponse())
+        await self._peer.socket.send(frame.data)
+        return None
 
-    async def _take_concerned(self, frame: SentEvent) -> None:
+    async def _take_concerned(self, frame: SentEvent) -> asyncio.Event | None:
         """Do what an event asks for that has, or may have, to do with tools that run here."""
         whole, socket = await self._plain(frame.data), self._peer.socket
         part = "session" if frame.kind == "session.update" else "response"
@@ -147,15 +159,16 @@ class RelayedSession:
             asked = await self._injection.response(fields or {})
             if asked.fields is not (fields or {}) and asked.fields:
                 frame = replace(frame, data=encode_object({**whole, part: asked.fields}))
-            await self._ask(frame, asked)
+            return self._ask(frame, asked)
         elif frame.kind == "response.create":
-            await self._ask(frame, InjectedResponse())
+            return self._ask(frame, InjectedResponse())
         elif frame.kind == "response.cancel":
             await self._cancelled(frame, whole)
         else:
             await socket.send(frame.data)
             for output in self._injection.view.outputs_of(str(whole.get("item_id"))):
                 await socket.send(self._own_event("conversation.item.delete", item_id=output))
+        return None
 
     async def _cancelled(self, frame: SentEvent, whole: JsonObject) -> None:
         """End a response that the client has given up; its server knows the newest part of it by another name."""
@@ -172,8 +185,8 @@ class RelayedSession:
                 return
         await self._peer.socket.send(frame.data)
 
-    async def _ask(self, frame: SentEvent, asked: InjectedResponse) -> None:
-        """Have a response admitted, and then asked for; what the client sends next waits for that, so that all comes in order."""
+    def _ask(self, frame: SentEvent, asked: InjectedResponse) -> asyncio.Event:
+        """Have a response admitted, and then asked for; returns what is set before the next event may follow."""
         if self._held >= _RESPONSES:
             raise InvalidRequest(
                 f"At most {_RESPONSES} responses of a session are made at once.", code="too_many_active_responses"
@@ -193,8 +206,8 @@ class RelayedSession:
             await self._peer.socket.send(data)
 
         response = self._response(ask, frame, asked)
-        response.event_id = event_id
-        await response.waited.wait()
+        response.event_id, self._waiting = event_id, response
+        return response.waited
 
     async def _plain(self, data: bytes) -> JsonObject:
         """An event as plain JSON."""
@@ -217,7 +230,9 @@ class RelayedSession:
 
     def left(self) -> None:
         self._has_left = True
-        for response in [*self._asked, *self._under_way.values(), *self._paused]:
+        self._in_order.left()
+        waiting = () if self._waiting is None else (self._waiting,)
+        for response in [*waiting, *self._asked, *self._under_way.values(), *self._paused]:
             response.disconnect.happened()
 
     # ------------------------------------------------------------------------------------------------ from the server
