@@ -108,6 +108,20 @@ async def test_a_client_secret_begins_a_call_with_its_settings(shared: House) ->
     assert broken.status_code == 401
 
 
+async def test_who_has_a_client_secret_neither_hears_nor_ends_the_calls_of_others(shared: House) -> None:
+    asked = {"session": {"type": "realtime", "model": "sim"}}
+    secret = (await shared.http.post("/v1/realtime/client_secrets", json=asked)).json()["value"]
+    bearer = {"authorization": f"Bearer {secret}"}
+    async with call(shared) as phone:
+        await phone.until("conversation.created")
+        with pytest.raises(InvalidStatus) as refused:
+            async with talk(shared, f"/v1/realtime?call_id={phone.id}", additional_headers=bearer):
+                pass
+        ended = await shared.http.post(f"{phone.location}/hangup", headers=bearer)
+        await phone.say("Still here.")
+    assert (refused.value.response.status_code, ended.status_code) == (403, 403)
+
+
 async def test_an_offer_may_be_sent_twice_and_a_caller_may_make_two_calls(shared: House) -> None:
     phone = Phone()
     offer = await phone.offer()

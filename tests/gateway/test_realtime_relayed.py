@@ -12,6 +12,8 @@ import pytest
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.realtime import SIMULATOR, in_order, receive, respond, say, send, talk, until
 from tests.gateway.test_limits_held import limited
+from tests.gateway.test_queueing import config as queued
+from tests.gateway.test_queueing import waiting
 from tests.gateway.test_responses_socket import SLOW, socket_of
 from tests.shared import PATIENCE
 from websockets.asyncio.server import ServerConnection, serve
@@ -349,6 +351,10 @@ async def test_an_error_about_a_response_without_an_id_of_the_client_names_none(
         ('{"type": "session.update", "session": {"type": "realtime", "model": "other"}}', "invalid_value"),
         ('{"type": "response.create", "x": ' + "[" * 5000 + "]" * 5000 + "}", "invalid_event"),
         ('{"type": "response.create", "event_id": "' + "x" * 600 + '"}', "invalid_value"),
+        ('{"type": "response.create", "response": {"metadata": 1e999}}', "invalid_event"),
+        ('{"type": "session.update", "session": {"model": "live", "x": 1e999}}', "invalid_event"),
+        ('{"type": "session.update", "session": {"model": "live"}, "x": 1e999}', "invalid_event"),
+        ('{"type": "response.create", "response": {"tools": [{"type": "mcp"}], "x": 1e999}}', "invalid_event"),
     ],
 )
 async def test_what_is_no_event_is_not_passed_on(frame: str, code: str) -> None:
@@ -432,6 +438,7 @@ async def test_an_event_of_a_server_that_nobody_knows_is_passed_on_and_the_sessi
         "<html>",
         '{"type": "x", "x": ' + "[" * 5000 + "]" * 5000 + "}",
         b'{"type": "response.output_text.delta", "more": "\xff"}',
+        '{"type": "session.updated", "session": {"type": "realtime"}, "more": 1e999}',
     ],
 )
 async def test_what_is_no_event_of_a_server_ends_the_session(frame: str | bytes) -> None:
@@ -462,6 +469,37 @@ async def test_a_client_that_leaves_ends_the_session_at_the_server() -> None:
     assert house.observer.of(RequestFinished)[0].outcome == "client_gone"
 
 
+async def test_a_client_that_leaves_while_its_response_waits_frees_its_place_at_once() -> None:
+    async def begins(connection: ServerConnection, peer: Peer) -> None:
+        if peer.heard[-1]["type"] == "response.create":
+            await tell(connection, "response.created", response=response("resp_1"))
+        if peer.heard[-1]["type"] == "response.cancel":
+            await tell(connection, "response.done", response=response("resp_1", "cancelled"))
+
+    config = attrs.evolve(queued(), breaker=CALM.breaker, workers=attrs.evolve(CALM.workers, most_in_flight=1))
+    async with (
+        speaking(begins) as peer,
+        over_http(workers=(worker(peer.url),), config=config) as house,
+        talk(house, LIVE) as first,
+        talk(house, LIVE) as stays,
+        talk(house, LIVE) as leaves,
+    ):
+        await send(first, "response.create", response={})
+        await next_of(first, "response.created")
+        for socket in (stays, leaves):
+            await send(socket, "response.create", response={})
+            await send(socket, "input_audio_buffer.append", audio="AAAA")
+        await eventually(lambda: waiting(house) == 2)
+        await leaves.close()
+        await eventually(lambda: waiting(house) == 1)
+        await send(first, "response.cancel")
+        await next_of(stays, "response.created")
+        await eventually(lambda: len(peer.of("input_audio_buffer.append")) == 1)
+    kinds = [each["type"] for each in peer.heard]
+    assert kinds[:4] == ["response.create", "response.cancel", "response.create", "input_audio_buffer.append"]
+
+
+@pytest.mark.full
 async def test_another_server_is_asked_where_one_cannot_be_reached(there: House) -> None:
     with sockets.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -459,3 +459,24 @@ async def test_a_client_secret_may_bring_tools_that_run_here(tools: ToolServer, 
             events = in_order(await respond(socket))
     assert updated["session"]["tools"] == [NOTES]
     assert events[-1]["response"]["output"][0]["output"] == "SUM-5"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"type": "response.create", "response": {"tool_choice": {"type": "mcp", "server_label": ["notes"]}}}',
+        '{"type": "session.update", "session": {"type": "realtime", "tool_choice": {"type": "mcp", "server_label": {}}}}',
+        '{"type": "response.cancel", "response_id": 1e999}',
+        '{"type": "conversation.item.delete", "item_id": 1e999}',
+    ],
+)
+async def test_what_is_wrong_is_an_error_event_where_tools_run_here_too(
+    event: str, tools: ToolServer, tmp_path: Path
+) -> None:
+    async with in_session(tmp_path, tools) as (there, _, socket):
+        there.engine.say(DONE)
+        await until(socket, "mcp_list_tools.completed")
+        await socket.send(event)
+        assert (await until(socket, "error"))[-1]["error"]["type"] == "invalid_request_error"
+        assert (await respond(socket, instructions="Hm."))[-1]["response"]["status"] == "completed"

@@ -137,6 +137,19 @@ async def test_a_handshake_for_a_conversation_that_cannot_be_had_is_refused(
     assert (response.status_code, json.loads(response.body)["error"]["code"]) == (status, code)
 
 
+async def test_a_client_secret_opens_no_conversation_that_others_have(shared: House) -> None:
+    async with talk(shared, STORE) as socket:
+        id = await begun(socket)
+        await say(socket, "Of another user")
+    asked = {"session": {"type": "realtime", "model": "sim"}}
+    secret = (await shared.http.post("/v1/realtime/client_secrets", json=asked)).json()["value"]
+    bearer = {"authorization": f"Bearer {secret}"}
+    with pytest.raises(InvalidStatus) as refused:
+        async with talk(shared, again(id), additional_headers=bearer):
+            pass
+    assert refused.value.response.status_code == 403
+
+
 async def test_a_conversation_with_what_a_session_cannot_have_is_refused_by_name(shared: House) -> None:
     item = {
         "type": "message",

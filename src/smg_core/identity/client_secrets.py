@@ -18,7 +18,7 @@ from smg_core.json_types import JsonObject
 from smg_core.request import Caller
 from smg_core.sealing.sealer import PREFIX, SealContext, Sealer, load_ciphers
 
-__all__ = ["SECRET_PREFIX", "ClientSecret", "ClientSecrets", "open_secret", "seal_secret"]
+__all__ = ["SECRET_PREFIX", "ClientSecret", "ClientSecrets", "has_client_secret", "open_secret", "seal_secret"]
 
 SECRET_PREFIX = "ek_"  # noqa: S105  (no secret, how they begin)
 """How a client secret begins."""
@@ -76,6 +76,15 @@ def open_secret(sealer: Sealer, text: str, now: float) -> ClientSecret:
     return secret
 
 
+def has_client_secret(head: Head) -> bool:
+    """Whether a request comes with a client secret, good or not."""
+    try:
+        credential = head.credential
+    except AuthenticationFailed:  # another scheme, which an identity of the program's own may know
+        return False
+    return credential is not None and credential.text.startswith(SECRET_PREFIX)
+
+
 class ClientSecrets:
     """The authenticator of client secrets. `sealer` is asked when it is needed; `now` is the time in seconds since the epoch."""
 
@@ -84,11 +93,8 @@ class ClientSecrets:
         self._loaded = False
 
     async def __call__(self, head: Head) -> Caller | None:
-        try:
-            credential = head.credential
-        except AuthenticationFailed:  # another scheme, which an identity of the program's own may know
-            return None
-        if credential is None or not credential.text.startswith(SECRET_PREFIX):
+        credential = head.credential if has_client_secret(head) else None
+        if credential is None:
             return None
         if not self._loaded:
             await asyncio.to_thread(load_ciphers)

@@ -127,10 +127,10 @@ class SocketSession(Generic[F]):
             await self._talk.take(frame)
         except PayloadTooLarge as error:
             self._socket.outcome = error.outcome
-            await self._refuse(error, None)
+            await self.refuse(error, None)
             await self._socket.close(_TOO_LARGE)
         except SmgError as error:
-            await self._refuse(error, frame)
+            await self.refuse(error, frame)
 
     async def _read(self, message: Received) -> F:
         if not message.text:
@@ -152,7 +152,7 @@ class SocketSession(Generic[F]):
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(f"The frame is over the limit of {self._most} bytes.")
 
-    async def _refuse(self, error: SmgError, about: F | None) -> None:
+    async def refuse(self, error: SmgError, about: F | None) -> None:
         """Answer a frame that begins nothing: a request of its own, as it would be by HTTP."""
         id = self._services.ids("req_")
         sent = await self._send(self._talk.error(error, id, about))

@@ -19,10 +19,11 @@ from smg_core.apis.realtime.settings import UdpPorts
 from smg_core.apis.realtime.socket import SUBPROTOCOL, RealtimeSocket, check_beta
 from smg_core.apis.realtime.wire.offer import read_call
 from smg_core.channel.local import LocalChannel
-from smg_core.errors import MethodNotAllowed, NotFound, RateLimited
+from smg_core.errors import MethodNotAllowed, NotFound, PermissionDenied, RateLimited
 from smg_core.http.exchange import Exchange
 from smg_core.http.scope import DISCONNECT
 from smg_core.http.websocket import WebSocket
+from smg_core.identity.client_secrets import has_client_secret
 from smg_core.identity.identity import anonymous, permitted
 from smg_core.json_types import JsonObject
 from smg_core.request import Caller
@@ -186,6 +187,12 @@ def _calls_of(services: Services) -> CallsHere:
     return services.side_tasks.one_of(CallsHere, lambda: CallsHere(services))
 
 
+def _check_key(exchange: Exchange) -> None:
+    """Raise PermissionDenied for a client secret: who has one has a call of its own, and nothing to do with those of others."""
+    if has_client_secret(exchange):
+        raise PermissionDenied("A client secret is for sessions of its own; send an API key.")
+
+
 class CallHandler:
     """`POST /v1/realtime/calls`: begins a call."""
 
@@ -227,6 +234,7 @@ class HangUpHandler:
 
     async def __call__(self, exchange: Exchange) -> None:
         services = self._services
+        _check_key(exchange)
         await _calls_of(services).hang_up(exchange.path_values["call_id"], exchange.caller)
         exchange.take_id(services.ids, "req_")
         await exchange.respond(200, b"", [services.request_ids.header(exchange.name)])
@@ -243,6 +251,7 @@ class ListenHandler:
             raise MethodNotAllowed("There are only WebSockets here.")
         services = self._services
         check_beta(exchange)
+        _check_key(exchange)
         id = next(iter(exchange.query.get("call_id", ())), "")
         exchange.take_id(services.ids, "sess_")
         exchange.always.append(services.request_ids.header(exchange.name))

@@ -31,6 +31,7 @@ _SOUND, _CUT = "sound of the call", "what was not heard"  # the ids of the carri
 _CLEAR = "output_audio_buffer.clear"
 _LISTENERS = 8
 _PLAYED_BYTES = 10 * 60 * 48_000  # of sound that waits to be played: ten minutes
+_EVENT_BYTES = 256  # of memory that an event takes, whatever is in it
 _HEARD = 125  # events of the caller's sound that wait while the session is held up: five seconds
 _NORMAL, _SLOW = 1000, 1008  # why a connection is closed (RFC 6455, 7.4.1)
 
@@ -60,14 +61,17 @@ class _Named(msgspec.Struct):
     event_id: str | None = None
 
 
-class _Failure(msgspec.Struct):
-    """An event of an error."""
-
-    error: JsonObject
-
-
 _OF_SESSION, _NAMED = msgspec.json.Decoder(_OfSession), msgspec.json.Decoder(_Named)
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _part(text: str, name: str) -> JsonObject:
+    """The object of this name in an event; an empty one where there is none, as another server may have it."""
+    try:
+        part = msgspec.json.decode(text, type=JsonObject).get(name)
+    except _UNREADABLE:
+        return {}
+    return part if isinstance(part, dict) else {}
 
 
 class _Channel:
@@ -121,18 +125,21 @@ class CallCarrier:
         if message.pop("own", False):
             self._heard -= 1
         else:
-            self._held -= len(message.get("text") or message.get("bytes") or "")
+            self._held -= len(message.get("text") or message.get("bytes") or "") + _EVENT_BYTES
             self._room.set()
         return message
 
     def from_client(self, data: str | bytes) -> None:
-        """A message of a client. One that sends faster than is read, for long, is left."""
+        """A message of a client. One that sends faster than is read, or than it reads itself, for long, is left."""
+        if self._outbox.waiting > self._most + 2 * self._waiting:
+            self.end()
+            return
         if isinstance(data, str) and _CLEAR in data and self._cleared(data):
             return
         if len(data) > self._most:
             self._untold(PayloadTooLarge(f"The event is over the limit of {self._most} bytes."))
             return
-        self._held += len(data)
+        self._held += len(data) + _EVENT_BYTES
         if self._held > 2 * self._most:
             self.end()
         self._put({"type": "websocket.receive", "text" if isinstance(data, str) else "bytes": data})
@@ -191,9 +198,9 @@ class CallCarrier:
                 self._play(event)
                 return
             case "session.created" | "session.updated":
-                self._know(msgspec.json.decode(text)["session"])
+                self._know(_part(text, "session"))
             case "response.created":
-                self._begin(msgspec.json.decode(text)["response"])
+                self._begin(_part(text, "response"))
             case "error":
                 passed_on = self._of_a_client(text)
                 if passed_on is not None:
@@ -203,7 +210,7 @@ class CallCarrier:
         if event.type == "input_audio_buffer.speech_started" and self._interrupts:
             self._cut()
         elif event.type == "response.done":
-            id = msgspec.json.decode(text)["response"].get("id") or ""
+            id = str(_part(text, "response").get("id") or "")
             self._from_phone.pop(id, None)
             self._stopped(self._playing.end(id))
 
@@ -225,7 +232,7 @@ class CallCarrier:
 
     def _of_a_client(self, text: str) -> bytes | None:
         """An error as it is told: of one about the carrier's own events, that the session takes no sound, once."""
-        error = msgspec.json.decode(text, type=_Failure).error
+        error = _part(text, "error")
         about = error.get("event_id")
         if about == _CUT or (about == _SOUND and self._deaf):
             return None

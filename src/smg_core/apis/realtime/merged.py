@@ -61,7 +61,7 @@ class ClientsView:
         if isinstance(before, str) and before in self._outputs:
             before = self._outputs[before]
             event = {**event, "previous_item_id": before}
-        if event.get("type") == "conversation.item.deleted" and event.get("item_id") in self._outputs:
+        if event.get("type") == "conversation.item.deleted" and str(event.get("item_id")) in self._outputs:
             return None
         if not isinstance(item, dict) or event.get("type") not in _ADDS:
             return event
@@ -124,7 +124,7 @@ class MergedResponse:
                 elif isinstance(at, int):
                     self._at[at] = self._count
                     self._count += 1
-        if item_id in self._hidden:
+        if str(item_id) in self._hidden:
             call = call_of(item) if kind == "response.output_item.done" else None
             if call is not None:
                 self.open[call[0]] = self._calls[call[0]] = str(item_id)

@@ -83,6 +83,11 @@ class Outbox:
         return size
 
     @property
+    def waiting(self) -> int:
+        """How many bytes wait."""
+        return self._waiting
+
+    @property
     def full(self) -> bool:
         """Whether more than `most` bytes wait."""
         return self._waiting > self._most

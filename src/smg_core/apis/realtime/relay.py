@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.apis.realtime.in_order import EventsInOrder
 from smg_core.apis.realtime.injecting import InjectedResponse, ToolInjection
 from smg_core.apis.realtime.merged import MergedResponse, call_of
 from smg_core.apis.realtime.outbox import Outbox
-from smg_core.apis.realtime.peers import PeerSession
+from smg_core.apis.realtime.peers import PeerSession, begin_with
 from smg_core.apis.realtime.relayed_response import RelayedResponse, relayed_api
 from smg_core.apis.realtime.wire.effective import settings_at
 from smg_core.apis.realtime.wire.encode import error_object
@@ -38,12 +39,11 @@ from smg_core.apis.realtime.wire.relayed import (
     with_event_id,
     without_event_id,
 )
-from smg_core.engines.openai.answers import one_line
 from smg_core.engines.realtime.turn import RelayedTurn, RelayedTurns
 from smg_core.errors import (
     EngineGarbled,
     EngineRejected,
-    EngineTimeout,
+    InvalidJson,
     InvalidRequest,
     SmgError,
     WorkerError,
@@ -62,8 +62,6 @@ from smg_core.wire.json_text import encode_object
 __all__ = ["RelayedSession", "relay"]
 
 _ENDED, _LOST = 1001, 1011  # why a connection is closed (RFC 6455, 7.4.1)
-_BEFORE = 16
-"""Events of a server before the one that its session has the settings of a client secret."""
 _RESPONSES = 64
 """Responses of one session that may be asked for, or under way, at once: a server has its own, lower bound."""
 _OF_TOOLS = ("session.update", "response.create", "response.cancel", "conversation.item.delete")
@@ -92,6 +90,13 @@ class RelayedSession:
         self._peer, self._model, self._session = peer, model, session
         self._sockets, self._outbox = sockets, outbox
         self._names = injection.names
+        self._in_order = EventsInOrder(
+            self._pass,
+            sockets.refuse,
+            lambda work, about: sockets.begin(work, about, lambda: None),
+            services.live.config.realtime.waiting_bytes,
+        )
+        self._waiting: RelayedResponse | None = None  # the one that the client has asked for last
         self._asked: deque[RelayedResponse] = deque()  # those that the server was asked for, and has not begun
         self._under_way: dict[str, RelayedResponse] = {}  # by the server's id
         self._paused: set[RelayedResponse] = set()  # those whose tools are run, while the server waits
@@ -125,19 +130,23 @@ class RelayedSession:
         return read_sent(data, self._model, self._peer.name_there)
 
     async def take(self, frame: SentEvent) -> None:
+        await self._in_order.take(frame)
+        await self._outbox.room()
+
+    async def _pass(self, frame: SentEvent) -> asyncio.Event | None:
+        """Do what an event asks for; returns what is set once the next may follow, for one that may have to wait."""
         if frame.fault is not None:
             raise frame.fault
         if self._sockets.expired and frame.kind != "response.cancel":
             raise self.expired()
         if frame.kind in _OF_TOOLS and self._injection.concerns(frame.data):
-            await self._take_concerned(frame)
-        elif frame.kind == "response.create":
-            await self._ask(frame, InjectedResponse())
-        else:
-            await self._peer.socket.send(frame.data)
-        await self._outbox.room()
+            return await self._take_concerned(frame)
+        if frame.kind == "response.create":
+            return self._ask(frame, InjectedResponse())
+        await self._peer.socket.send(frame.data)
+        return None
 
-    async def _take_concerned(self, frame: SentEvent) -> None:
+    async def _take_concerned(self, frame: SentEvent) -> asyncio.Event | None:
         """Do what an event asks for that has, or may have, to do with tools that run here."""
         whole, socket = await self._plain(frame.data), self._peer.socket
         part = "session" if frame.kind == "session.update" else "response"
@@ -150,15 +159,16 @@ class RelayedSession:
             asked = await self._injection.response(fields or {})
             if asked.fields is not (fields or {}) and asked.fields:
                 frame = replace(frame, data=encode_object({**whole, part: asked.fields}))
-            await self._ask(frame, asked)
+            return self._ask(frame, asked)
         elif frame.kind == "response.create":
-            await self._ask(frame, InjectedResponse())
+            return self._ask(frame, InjectedResponse())
         elif frame.kind == "response.cancel":
             await self._cancelled(frame, whole)
         else:
             await socket.send(frame.data)
             for output in self._injection.view.outputs_of(str(whole.get("item_id"))):
                 await socket.send(self._own_event("conversation.item.delete", item_id=output))
+        return None
 
     async def _cancelled(self, frame: SentEvent, whole: JsonObject) -> None:
         """End a response that the client has given up; its server knows the newest part of it by another name."""
@@ -175,8 +185,8 @@ class RelayedSession:
                 return
         await self._peer.socket.send(frame.data)
 
-    async def _ask(self, frame: SentEvent, asked: InjectedResponse) -> None:
-        """Have a response admitted, and then asked for; what the client sends next waits for that, so that all comes in order."""
+    def _ask(self, frame: SentEvent, asked: InjectedResponse) -> asyncio.Event:
+        """Have a response admitted, and then asked for; returns what is set before the next event may follow."""
         if self._held >= _RESPONSES:
             raise InvalidRequest(
                 f"At most {_RESPONSES} responses of a session are made at once.", code="too_many_active_responses"
@@ -189,14 +199,15 @@ class RelayedSession:
                     code="conversation_already_has_active_response",
                 )
         event_id = frame.id or self._names("evt_")
+        data = frame.data if frame.id else with_event_id(frame.data, event_id)
 
         async def ask() -> None:
             self._asked.append(response)
-            await self._peer.socket.send(frame.data if frame.id else with_event_id(frame.data, event_id))
+            await self._peer.socket.send(data)
 
         response = self._response(ask, frame, asked)
-        response.event_id = event_id
-        await response.waited.wait()
+        response.event_id, self._waiting = event_id, response
+        return response.waited
 
     async def _plain(self, data: bytes) -> JsonObject:
         """An event as plain JSON."""
@@ -219,7 +230,9 @@ class RelayedSession:
 
     def left(self) -> None:
         self._has_left = True
-        for response in [*self._asked, *self._under_way.values(), *self._paused]:
+        self._in_order.left()
+        waiting = () if self._waiting is None else (self._waiting,)
+        for response in [*waiting, *self._asked, *self._under_way.values(), *self._paused]:
             response.disconnect.happened()
 
     # ------------------------------------------------------------------------------------------------ from the server
@@ -230,15 +243,22 @@ class RelayedSession:
         try:
             while True:
                 data = waiting.popleft() if waiting else await socket.receive()
-                event = await self._read(data)
-                if event is None:
-                    raise EngineGarbled("The server of this session sent what is no event.")
-                if shown := await self._take_event(event, data):
+                if shown := await self._heard(data):
                     self._socket.count(await self._outbox.pass_on(shown))
                 else:
                     await self._outbox.room()
         except WorkerError as error:
             self._lose(error, _ENDED if socket.closed_well else _LOST)
+
+    async def _heard(self, data: bytes) -> bytes:
+        """Take an event of the server, and return what the client is told of it. Raises EngineGarbled for what is none."""
+        event = await self._read(data)
+        try:
+            if event is not None:
+                return await self._take_event(event, data)
+        except InvalidJson:
+            pass
+        raise EngineGarbled("The server of this session sent what is no event.")
 
     def _all_read(self, task: "asyncio.Task[None]") -> None:
         """Called when nothing more is read of the server. What nobody has foreseen is logged, and ends the session."""
@@ -557,7 +577,7 @@ async def relay(
     settings = services.live.config.realtime
     injection = ToolInjection(services, socket, SessionIds(session.removeprefix("sess_")))
     try:
-        before = [] if begins_with is None else await _begun_with(services, peer, begins_with, injection)
+        before = [] if begins_with is None else await begin_with(services, peer, begins_with, injection)
         await socket.accept(subprotocol)
     except BaseException:
         await peer.socket.close()
@@ -567,32 +587,3 @@ async def relay(
         services, socket, lifetime_s=settings.session_s, most=settings.frame_bytes, send=outbox.send
     )
     await RelayedSession(services, socket, handler, peer, model, session, sockets, outbox, injection).run(before)
-
-
-async def _begun_with(
-    services: Services, peer: PeerSession, settings: JsonObject, injection: ToolInjection
-) -> list[bytes]:
-    """Have a session begin with the settings of its client secret; returns what its server has said by then. A session without
-    them is not what the maker of the secret has allowed. Raises InvalidRequest, and WorkerError."""
-    asked = {**settings, **({"model": peer.name_there} if "model" in settings else {})}
-    reported: list[bytes] = []
-    listed: list[bytes] = []
-    if injection.concerns(encode_object(asked)):
-        asked, listed = await injection.session(asked)
-    try:
-        async with asyncio.timeout(services.live.config.engines.question_timeout_s):
-            await peer.socket.send(encode_object({"type": "session.update", "session": asked}))
-            while len(reported) < _BEFORE:
-                reported.append(await peer.socket.receive())
-                event = read_server_event(reported[-1])
-                if event is not None and event.type == "error":
-                    refusal = one_line(reported[-1].decode())
-                    message = "The server of this model does not take the settings of the client secret."
-                    raise InvalidRequest(
-                        message, param="session", detail=f"{peer.worker.name}: {refusal}", outside_text=refusal
-                    )
-                if event is not None and event.type == "session.updated":
-                    return [*reported, *listed]
-    except TimeoutError:
-        raise EngineTimeout("The engine did not answer in time.", detail="it has not answered session.update") from None
-    raise EngineGarbled("The server of this session has not taken its settings.")

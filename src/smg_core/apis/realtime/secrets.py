@@ -19,7 +19,7 @@ from smg_core.apis.realtime.wire.effective import (
 )
 from smg_core.errors import InvalidRequest, PermissionDenied
 from smg_core.http.exchange import Exchange
-from smg_core.identity.client_secrets import SECRET_PREFIX, seal_secret
+from smg_core.identity.client_secrets import has_client_secret, seal_secret
 from smg_core.json_types import JsonObject
 from smg_core.sealing.sealer import load_ciphers
 from smg_core.serving.json_handler import decoded_body, json_handler
@@ -61,8 +61,7 @@ class ClientSecretsHandler:
         self._answer = json_handler(services, "req_", openai_error, self._made)
 
     async def __call__(self, exchange: Exchange) -> None:
-        credential = exchange.credential
-        if credential is not None and credential.text.startswith(SECRET_PREFIX):
+        if has_client_secret(exchange):
             raise PermissionDenied("A client secret makes no other; send an API key.")
         await self._answer(exchange)
 

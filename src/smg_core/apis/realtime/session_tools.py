@@ -160,9 +160,9 @@ class SessionTools:
         """A choice of tools as the server is told it. Raises InvalidRequest for one of a server here that names no tool."""
         if not isinstance(choice, dict) or choice.get("type") != "mcp":
             return choice
-        if choice.get("server_label") not in {**self._passing, **self._servers}:
+        label, name = choice.get("server_label"), choice.get("name")
+        if not isinstance(label, str) or label not in {**self._passing, **self._servers}:
             return choice
-        label, name = str(choice["server_label"]), choice.get("name")
         if not isinstance(name, str) or (flat := flat_name(label, name)) not in self._by_name:
             raise InvalidRequest(
                 f"The choice has to name a tool that the server '{label}' offers.", param=at, code="invalid_value"
@@ -180,7 +180,7 @@ class SessionTools:
             if (server := self._by_name.get(name)) is not None:
                 found[str(server.tool.config["label"])] = server
         self._servers, self._sent = found, tools
-        self._passed_on = [tool for tool in tools if not (isinstance(tool, dict) and tool.get("name") in self._by_name)]
+        self._passed_on = [tool for tool in tools if not any(name in self._by_name for name in _function_names([tool]))]
         self._own = tuple(_function_names(self._passed_on))
         shown = {**session, "tools": [*self._passed_on, *(server.shown for server in found.values())]}
         chosen_name = choice.get("name") if isinstance(choice, dict) else None

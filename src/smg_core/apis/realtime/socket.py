@@ -29,7 +29,7 @@ from smg_core.apis.realtime.wire.spoken import SpokenSession
 from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
-from smg_core.errors import InvalidRequest, MethodNotAllowed, NotImplementedHere
+from smg_core.errors import InvalidRequest, MethodNotAllowed, NotImplementedHere, PermissionDenied
 from smg_core.http.exchange import Exchange
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
@@ -68,6 +68,8 @@ class RealtimeSocket:
         services = self._services
         check_beta(exchange)
         secret = self._secret(exchange)
+        if secret is not None and exchange.query.get("conversation"):
+            raise PermissionDenied("A client secret opens no conversation that is kept; send an API key.")
         kind = self._kind(exchange, secret, given)
         model = self._model(exchange, secret, given) if kind == "realtime" else ""
         settings = services.live.config.realtime

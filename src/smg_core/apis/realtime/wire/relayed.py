@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _LONGEST_EVENT_ID = 512
-_PUT_IN_FRONT = 32 * 1024
+_PUT_BEHIND = 32 * 1024
 """Bytes of an event from which on it is not written anew."""
 
 
@@ -107,7 +107,10 @@ def read_sent(data: bytes | bytearray, model: str, name_there: str) -> SentEvent
     if named != model:
         error = InvalidRequest("The model of a session cannot be changed.", param="session.model", code="invalid_value")
         return SentEvent(head.type, id=head.event_id, fault=error)
-    whole: JsonObject = msgspec.json.decode(data)
+    try:
+        whole = plain_event(data)
+    except InvalidJson as error:
+        return SentEvent(head.type, id=head.event_id, fault=error)
     return SentEvent(head.type, encode_object({**whole, "session": {**session, "model": name_there}}), head.event_id)
 
 
@@ -122,8 +125,8 @@ def read_server_event(data: bytes) -> ServerEvent | None:
 
 
 def named_as(data: bytes, model: str) -> bytes:
-    """An event with a session in it, whose model is called so."""
-    whole: JsonObject = msgspec.json.decode(data)
+    """An event with a session in it, whose model is called so. Raises InvalidJson."""
+    whole = plain_event(data)
     session = whole.get("session")
     if not isinstance(session, dict) or "model" not in session:
         return data
@@ -212,8 +215,11 @@ def ended_at_server(response: Raw | UnsetType) -> EndedAtServer:
 
 
 def plain_event(data: bytes) -> JsonObject:
-    """An event that was read, as plain JSON."""
-    found: JsonObject = msgspec.json.decode(data)
+    """An event that was read, as plain JSON. Raises InvalidJson: what was skipped then may be no number that there is."""
+    try:
+        found: JsonObject = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidJson("An event is a JSON object, and this is no JSON.", code="invalid_event") from None
     return found
 
 
@@ -246,22 +252,21 @@ class _About(Struct):
 
 def ended_by_loss(created: bytes, status: Literal["failed", "cancelled"], error: JsonObject) -> JsonObject:
     """The response that an event `response.created` told of, which ends without a word of its server."""
-    created_response = msgspec.json.decode(created).get("response")
+    created_response = plain_event(created).get("response")
     response: JsonObject = created_response if isinstance(created_response, dict) else {}
     return {**response, "status": status, "status_details": {"type": status, "error": error}}
 
 
 def with_event_id(data: bytes, id: str) -> bytes:
-    """The client's event with an id of its own."""
-    if len(data) > _PUT_IN_FRONT:
-        return b'{"event_id":"%b",' % id.encode() + data.lstrip()[1:]
-    whole: JsonObject = msgspec.json.decode(data)
-    return encode_object({**whole, "event_id": id})
+    """The client's event with an id of its own. Raises InvalidJson."""
+    if len(data) > _PUT_BEHIND:
+        return data.rstrip()[:-1] + b',"event_id":"%b"}' % id.encode()  # the last one counts, behind a null too
+    return encode_object({**plain_event(data), "event_id": id})
 
 
 def without_event_id(data: bytes) -> bytes:
     """An error that names no event of the client's: that one had no id."""
-    whole: JsonObject = msgspec.json.decode(data)
+    whole = plain_event(data)
     error = whole.get("error")
     return encode_object({**whole, "error": {**error, "event_id": None}}) if isinstance(error, dict) else data
 
