@@ -67,7 +67,7 @@ from smg_core.wire.errors import error_headers
 
 __all__ = ["BoundedHttpProtocol", "Refusals", "protocol_class"]
 
-PROBE_PAUSE = 0.001  # seconds between two probes of a half-closed client, after the second; each pause is six times the last
+PROBE_PAUSE = 0.001  # seconds between the second and the third probe of a half-closed client; then six times the last
 PROBES = 12  # the last after three hours; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are reported
 PIECE = 4096  # bytes that are parsed in one go, of which some 150 requests are made at most
