@@ -6,8 +6,10 @@ Pure: the random ones take their generator as an argument. Of equal candidates t
 
 import random
 from collections.abc import Sequence
+from itertools import count
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
+from smg_core.routing.parts import Parts
 
 __all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure", "pressures"]
 
@@ -19,11 +21,10 @@ class RoundRobin:
     spreads = True
 
     def __init__(self) -> None:
-        self._turn = -1
+        self._turns = Parts(count)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        self._turn += 1
-        return Pick(candidates[self._turn % len(candidates)])
+        return Pick(candidates[next(self._turns.of(context)) % len(candidates)])
 
 
 class Passthrough:
@@ -56,11 +57,10 @@ class LeastRequests:
     spreads = True
 
     def __init__(self) -> None:
-        self._turn = -1
+        self._turns = Parts(count)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        self._turn += 1
-        start = self._turn % len(candidates)
+        start = next(self._turns.of(context)) % len(candidates)
         found = pressures(candidates)
         least = min(found)
         try:

@@ -390,11 +390,12 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
         if prompted.maker is not None:
             candidates = tuple(each for each in candidates if each.maker == prompted.maker) or candidates
-        wishes, how_placed = None, ""
+        wishes, how_placed, part = None, "", ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
-        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
+            part = wishes.part
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read, part=part)
         tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
         if self.objectives is not None or trace.reading is not None:
             candidates = self._in_time(served, candidates, context, trace, reads=reads)
