@@ -6,7 +6,7 @@ from collections import Counter, deque
 import pytest
 from tests.core.routing.candidates import Seen, asking
 
-from smg_core.routing import CacheAware, LeastRequests, Policy, RoundRobin
+from smg_core.routing import Bucket, CacheAware, LeastRequests, Policy, RoundRobin
 from smg_core.routing.parts import KEPT, UNUSED_S, Parts
 from smg_core.routing.settings import RoutingConfig
 
@@ -23,6 +23,15 @@ def test_tenants_that_come_in_turn_have_all_of_their_workers_asked(make: type[Po
             asked[policy.pick(workers, asking(**{by: owner})).worker.name] += 1
 
     assert asked == dict.fromkeys([each.name for each in (*MINE, *THEIRS)], 2)
+
+
+def test_short_prompts_of_a_tenant_have_all_of_its_workers_beside_long_ones_of_another() -> None:
+    policy, asked = Bucket(), Counter[str]()
+    for _ in range(200):
+        for owner, workers, tokens in (("mine", MINE, 100), ("theirs", THEIRS, 3000)):
+            asked[policy.pick(workers, asking(range(tokens), part=owner)).worker.name] += 1
+
+    assert min(asked[each.name] for each in MINE) > 40
 
 
 @pytest.mark.parametrize("by", ["part", "lora"])
