@@ -21,23 +21,23 @@ T = TypeVar("T")
 
 
 class Parts(Generic[T]):
-    """Keeps what `make` makes for each part, for at most `KEPT` of them and for the whole fleet: further ones go by that."""
+    """Keeps what `make` makes for each part, for at most `KEPT` of them and for the `whole` fleet: further ones go by that."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._whole = make()
+        self.whole = make()
         self._parts: dict[tuple[str, str | None], T] = {}
         self._used: dict[tuple[str, str | None], float] = {}  # when, the longest ago first
 
     def of(self, context: RoutingContext) -> T:
         """What is kept for the workers that such requests may go to."""
-        if not context.part and context.lora is None:
-            return self._whole
+        if not (context.part or context.lora):
+            return self.whole
         key = context.part, context.lora
         found = self._parts.get(key)
         if found is None:
             if len(self._parts) >= KEPT and not self._forget_one(context.now):
-                return self._whole
+                return self.whole
             found = self._parts[key] = self._make()
         self._used.pop(key, None)
         self._used[key] = context.now
@@ -45,7 +45,7 @@ class Parts(Generic[T]):
 
     def all(self) -> tuple[T, ...]:
         """What is kept for the whole fleet, and for each part."""
-        return self._whole, *self._parts.values()
+        return self.whole, *self._parts.values()
 
     def _forget_one(self, now: float) -> bool:
         """Forget the part that had its last request the longest ago, where that is long ago."""

@@ -24,7 +24,11 @@ class RoundRobin:
         self._turns = Parts(count)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        return Pick(candidates[next(self._turns.of(context)) % len(candidates)])
+        parts = self._turns
+        turns = (
+            parts.of(context) if context.part or context.lora else parts.whole
+        )  # most requests have no call for that
+        return Pick(candidates[next(turns) % len(candidates)])
 
 
 class Passthrough:
