@@ -6,8 +6,8 @@ Pure. Above: named. Below: work.
 from collections.abc import Sequence
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
-from smg_core.routing.parts import Parts
 from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import FleetParts
 from smg_core.routing.work import Work
 
 __all__ = ["Bucket"]
@@ -29,7 +29,7 @@ class Bucket:
     def __init__(self, settings: RoutingConfig = _DEFAULTS) -> None:
         self._work = Work(settings)
         self._factor = settings.load_factor
-        self._lengths = Parts(_Lengths)
+        self._lengths = FleetParts(_Lengths)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         tokens = max(1, context.tokens)

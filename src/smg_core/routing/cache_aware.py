@@ -16,8 +16,8 @@ from smg_core.routing.agreed import Agreed
 from smg_core.routing.base import Candidate, KvKnown, Observing, Pick, RoutingContext
 from smg_core.routing.expected_cache import Expected, ExpectedCache
 from smg_core.routing.kv_index import CachePlace
-from smg_core.routing.parts import Parts
 from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import FleetParts
 from smg_core.routing.standing import Standing, least_to_pay
 from smg_core.routing.work import TieBreak
 
@@ -41,7 +41,7 @@ class CacheAware(Observing):
 
     def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
         rng = rng or Random()
-        self._standings = Parts(lambda: Standing(settings))
+        self._standings = FleetParts(lambda: Standing(settings))
         self._standing = self._standings.of(RoutingContext())  # that of the latest choice
         self._agreed = Agreed(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)

@@ -7,8 +7,8 @@ import pytest
 from tests.core.routing.candidates import Seen, asking
 
 from smg_core.routing import Bucket, CacheAware, LeastRequests, Policy, RoundRobin
-from smg_core.routing.parts import KEPT, UNUSED_S, Parts
 from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import PARTS_KEPT, UNUSED_S, FleetParts
 
 MINE, THEIRS = ([Seen(f"{owner}{at}") for at in range(4)] for owner in ("mine", "theirs"))
 PREFIX = list(range(2000))
@@ -55,8 +55,8 @@ def test_a_prefix_reaches_every_worker_of_its_part_beside_one_with_many_more_req
 
 
 def test_what_is_kept_is_bounded_and_the_parts_beyond_go_by_the_whole_fleet() -> None:
-    parts: Parts[list[str]] = Parts(list)
-    kept = [parts.of(asking(part=f"{number}", now=1.0)) for number in range(KEPT)]
+    parts: FleetParts[list[str]] = FleetParts(list)
+    kept = [parts.of(asking(part=f"{number}", now=1.0)) for number in range(PARTS_KEPT)]
     whole = parts.of(asking())
 
     assert parts.of(asking(part="late", now=2.0)) is whole
@@ -64,4 +64,4 @@ def test_what_is_kept_is_bounded_and_the_parts_beyond_go_by_the_whole_fleet() ->
     later = parts.of(asking(part="later", now=UNUSED_S + 1.0))
     assert all(later is not each for each in (whole, *kept))
     assert parts.of(asking(part="0", now=UNUSED_S + 1.0)) is kept[0]
-    assert len(parts.all()) == KEPT + 1
+    assert len(parts.all()) == PARTS_KEPT + 1
