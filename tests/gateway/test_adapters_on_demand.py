@@ -13,6 +13,7 @@ from tests.gateway.test_adapters import ASKED
 
 from smg_core import Config
 from smg_core.config.config import Config as Settings
+from smg_core.engines.upkeep import EngineReply
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.settings import ConfigError
@@ -155,6 +156,38 @@ async def test_the_one_that_was_asked_for_the_longest_ago_makes_room() -> None:
 
         assert loaded(here) == [["judge", "poet"]]
         assert listed == ["clerk", "judge", "poet", "sim"]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_what_was_loaded_a_moment_ago_is_not_let_go_before_those_that_wait_for_it_have_asked(most: int) -> None:
+    async with house("a", workers={"loaded_adapters": most}) as here:
+        assert most == 1 or (await ask(here, "poet")).status_code == 200
+        slow = slowed(here, "a")
+        asked = [asyncio.ensure_future(ask(here, name)) for name in ("clerk", "judge")]
+        await eventually(lambda: slow.begun)
+        slow.go_on.set()
+        answers = await asyncio.gather(*asked)
+
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert loaded(here) == [["clerk", "judge"][-most:]]
+
+
+async def test_an_engine_wakes_for_an_adapter_that_nobody_holds_and_loads_it() -> None:
+    async with house("a") as here:
+        registry = here.gateway.registry
+        worker: Any = registry.get("a")
+        asked = worker.reached.upkeep
+
+        async def upkeep(task: Any) -> Any:
+            return EngineReply(True) if type(task).__name__ == "WakeUp" else await asked(task)
+
+        worker.reached.upkeep = upkeep
+        registry.sleep([worker], asleep=True)
+        answer = await ask(here, "poet")
+        (decision,) = here.gateway.decisions.of(answer.json()["id"])
+
+        assert answer.status_code == 200, answer.text
+        assert decision.placed.startswith("a was woken; the adapter poet was loaded on a")
 
 
 async def test_a_holder_with_many_requests_gets_help_and_nobody_waits_for_that() -> None:

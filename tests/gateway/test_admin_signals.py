@@ -37,6 +37,15 @@ async def test_a_pool_for_each_model_and_role_with_their_totals_and_the_share_of
     assert narrowed["totals"]["model"] == "sim"
 
 
+async def test_a_worker_that_sleeps_is_not_ready() -> None:
+    async with fleet(gpu=SimulatorConfig(), other=SimulatorConfig()) as house:
+        registry = house.gateway.registry
+        registry.sleep([each for each in registry if each.name == "other"], asleep=True)
+        (pool,) = (await house.admin.get("/admin/signals")).json()["pools"]
+
+    assert (pool["workers"], pool["ready"]) == (2, 1)
+
+
 async def test_requests_count_while_they_run_and_their_ends_are_counted() -> None:
     async with fleet(gpu=SimulatorConfig()) as house:
         house.engine.inject(Fault("stall", after=1))

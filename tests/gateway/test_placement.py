@@ -13,6 +13,7 @@ from smg_core.apis.rows import ALL
 from smg_core.auth.base import Head
 from smg_core.http.settings import ModelConfig
 from smg_core.operation.live_settings import with_values
+from smg_core.placement.rules import APIS
 from smg_core.request import Caller
 from smg_core.routing.settings import RoutingConfig
 from smg_simulator.engine.engine import SimulatorConfig
@@ -51,6 +52,8 @@ BY_THE_SAME_ROAD = {
 }
 """What asks engines as another one does: through the same Select step, or the same pooled work."""
 ASK_NO_ENGINE = {"tokenize"}
+SHOWN_AS_ANOTHER = {"translations": "transcriptions", "compact": "responses"}
+"""What rules of placement know under the name of another API."""
 ISOLATED = ("isolate tenant={tenant} for tenant=acme,globex", "require zone={header.x-zone}")
 
 
@@ -84,6 +87,7 @@ def asked(house: House, counter: str) -> list[int]:
 def test_every_api_is_placed_or_asks_no_engine() -> None:
     named = {each.name for row in ALL for each in row.names}
     assert named == {*GENERATING, *POOLED, *BY_THE_SAME_ROAD, *ASK_NO_ENGINE}
+    assert {*APIS, *ASK_NO_ENGINE, *SHOWN_AS_ANOTHER} == named
 
 
 @pytest.mark.full

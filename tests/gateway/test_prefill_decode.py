@@ -570,6 +570,26 @@ async def test_prompts_stay_with_no_setting_never_and_beside_a_busy_prefill_engi
         assert roles_of(house) == [["prefill", "decode"], ["decode"]]
 
 
+async def test_a_prompt_that_stays_asks_not_whether_prefill_engines_have_room_and_a_longer_one_does() -> None:
+    config = staying(120)
+    config = attrs.evolve(config, workers=attrs.evolve(config.workers, most_in_flight=2))
+    async with pools(config=config) as house:
+        long = TEXT * 12
+        await ask(house, long)
+        prefill, decode = (house.gateway.registry.get(name) for name in "pd")
+        assert prefill is not None
+        assert decode is not None
+        prefill.board.add(prefill.row, 2, 0)
+        short, cached, other = [await ask(house, text) for text in (TEXT, long + " Go on.", long[::-1])]
+        decode.board.add(decode.row, 2, 0)
+        full = await ask(house, TEXT)
+        decode.board.add(decode.row, -2, 0)
+        prefill.board.add(prefill.row, -2, 0)
+
+    assert [each.status_code for each in (short, cached, other, full)] == [200, 200, 503, 503]
+    assert roles_of(house) == [["prefill", "decode"], ["decode"], ["decode"]]
+
+
 async def test_a_decode_engine_that_is_lost_with_a_prompt_that_it_reads_is_replaced() -> None:
     async with pools(decode=("d", "e"), config=staying(10_000)) as house:
         first = told(await ask(house, TEXT * 6))["worker"]

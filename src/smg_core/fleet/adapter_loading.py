@@ -10,6 +10,7 @@ Select step, by `AdapterHolder`. Below: registry, onboarding, the engines' upkee
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from weakref import WeakValueDictionary
 
 import attrs
@@ -33,6 +34,8 @@ FAILED_S = 10.0
 """Seconds for which a worker that could not load an adapter is not asked for it again."""
 LEAST_KEPT = 16
 """Engines of which it is known, at least, when each adapter was asked for last; beyond twice the workers those that left go."""
+JUST_S = 0.1
+"""Seconds for which an adapter that was asked for, or has been loaded, is not let go of."""
 SPREAD = 8.0
 """How many more requests than another worker the least loaded holder of an adapter has before that one loads it too."""
 
@@ -196,7 +199,7 @@ class AdapterLoading:
             engine = worker.engine
             loaded = self._loaded(worker)
             while len(loaded) >= self.settings.loaded_adapters:
-                oldest = min(loaded, key=lambda each: self._used.get((worker.spec.url, each), 0.0))
+                oldest = await self._oldest(worker, loaded)
                 loaded.remove(oldest)
                 await engine.upkeep(UnloadAdapter(oldest, worker.adapters.get(oldest, oldest)))
                 await self.changes.made(worker, engine, oldest)
@@ -207,9 +210,22 @@ class AdapterLoading:
                     f"Engines of the dialect {worker.facts.dialect} cannot be told to load adapters."
                 )
             await self.changes.made(worker, engine, model.adapter)
+            self._used[worker.spec.url, model.adapter] = self.clock.monotonic()  # by those that wait for it
             if model.adapter not in worker.adapters:
                 detail = f"worker {worker.name}, adapter {model.adapter}: {reply.message}"
                 raise EngineFailed("The engine could not load the adapter.", detail=detail, outside_text=reply.message)
+
+    async def _oldest(self, worker: Worker, loaded: Sequence[str]) -> str:
+        """The one of `loaded` that was asked for the longest ago. Where that was a moment ago, those who wait for it are let go
+        first: they would find it gone."""
+
+        def used(adapter: str) -> float:
+            return self._used.get((worker.spec.url, adapter), -inf)
+
+        left = used(min(loaded, key=used)) + JUST_S - self.clock.monotonic()
+        if left > 0:
+            await asyncio.sleep(left)
+        return min(loaded, key=used)
 
 
 def _least(workers: Sequence[Worker]) -> float:

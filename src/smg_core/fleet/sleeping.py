@@ -26,6 +26,7 @@ __all__ = ["Sleeping"]
 log = logging.getLogger("smg.workers")
 
 KIND = "sleep"
+ROLES: tuple[WorkerRole, ...] = ("regular", "prefill", "decode")
 
 
 class SleepChange(msgspec.Struct, frozen=True):
@@ -87,7 +88,11 @@ class Sleeping:
     ) -> str:
         """Return when a worker is awake that a request may be sent to, with what had to be done for that in words. Raises
         NoWorker where it takes too long, and what the engine says that does not wake."""
-        return await self.awake_for(prompted.request.model, exclude, fits)
+        model, served = prompted.request.model, prompted.model
+        woken = await self.awake_for(model, exclude, fits)
+        if woken or not served.adapter or any(each.name not in exclude for each in fits(self._ready(model))):
+            return woken
+        return await self.awake_for(served.primary, exclude, fits)  # nobody holds the adapter: one is to load it
 
     async def awake_for(
         self, model: str, exclude: frozenset[str], fits: Callable[[tuple[Worker, ...]], tuple[Worker, ...]]
@@ -108,12 +113,11 @@ class Sleeping:
         def some(found: tuple[Worker, ...]) -> bool:
             return any(each.name not in exclude for each in fits(found))
 
-        roles: tuple[WorkerRole, ...] = ("regular", "prefill", "decode")
-        awake = {role for role in roles if some(self.registry.ready_of(model, role))}
-        asleep = {role for role in roles if role not in awake and some(self._asleep(model, role))}
-        ways = [roles[1:], roles[:1]]
+        awake = {role for role in ROLES if some(self.registry.ready_of(model, role))}
+        asleep = {role for role in ROLES if role not in awake and some(self._asleep(model, role))}
+        ways = [ROLES[1:], ROLES[:1]]
         possible = [tuple([role for role in way if role not in awake]) for way in ways if awake | asleep >= {*way}]
-        return min(possible, key=len) if possible else tuple([role for role in roles if role in asleep])
+        return min(possible, key=len) if possible else tuple([role for role in ROLES if role in asleep])
 
     async def _one_of(self, sleepers: list[Worker]) -> str:
         """The name of the one of `sleepers` that woke: the one that is being woken, where it has not taken too long, else those
@@ -137,6 +141,9 @@ class Sleeping:
 
     def _still_waking(self) -> NoWorker:
         return NoWorker("A worker is still being woken.", retry_after=self.registry.retry_after)
+
+    def _ready(self, model: str) -> tuple[Worker, ...]:
+        return tuple(each for role in ROLES for each in self.registry.ready_of(model, role))
 
     def _asleep(self, model: str, role: WorkerRole) -> tuple[Worker, ...]:
         return tuple(

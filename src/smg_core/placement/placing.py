@@ -54,6 +54,13 @@ class Wishes(Struct, frozen=True):
     lines: tuple[str, ...] = ()
     given: bool = False
 
+    @property
+    def part(self) -> str:
+        """What tells requests that are placed alike from others, for policies; "" where no rule says anything."""
+        kinds = (self.required,), self.reserved, (terms for terms, _ in self.preferred)
+        lines = [f"{kind} {_text(terms)}" for kind, found in enumerate(kinds) for terms in found if terms]
+        return "; ".join((*lines, *(f"{_text(terms)} by={rule.by:g}" for terms, rule in self.weighed)))
+
     def take(self, worker: Placed) -> bool:
         """Whether such a request may be sent to the worker."""
         labels = dict(worker.spec.labels)

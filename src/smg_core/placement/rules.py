@@ -28,6 +28,24 @@ counts more; no others, and nobody else's requests go there."""
 
 SPILL = 8.0
 MOST_SPILL, LEAST_BY, MOST_BY = 1e6, 1e-3, 1e3
+APIS = frozenset(
+    (
+        *(
+            "chat",
+            "completions",
+            "generate",
+            "generate_content",
+            "image_edits",
+            "images",
+            "interactions",
+            "mcp",
+            "messages",
+        ),
+        *("realtime", "responses", "speech", "transcriptions"),
+        *("classify", "embed", "embed_content", "embeddings", "moderations", "rerank", "score", "vector_stores"),
+    )
+)
+"""What the APIs are called that ask engines, those of text first."""
 _WHO = ("tenant", "key", "model", "api", "header")
 _HELD = re.compile(r"\{(tenant|key|model|api|header\.[!#$%&'*+.^_`|~0-9A-Za-z-]+)\}")
 _NUMBERS: Mapping[str, tuple[Verb, float, float]] = {
@@ -228,6 +246,8 @@ def _whom(line: str, rule: PlacementRule, words: Iterable[str]) -> PlacementRule
             raise PlacementRefused(f"{line}: {word}: expected one each of {', '.join(f'{each}=' for each in _WHO)}")
         if name != "header":
             found[name] = _patterns(line, values)
+            if name == "api":
+                _check_apis(line, found[name])
             continue
         header, sign, values = values.partition(":")
         if not header or not sign:
@@ -241,6 +261,13 @@ def _whom(line: str, rule: PlacementRule, words: Iterable[str]) -> PlacementRule
         apis=found.get("api", ()),
         headers=tuple(headers),
     )
+
+
+def _check_apis(line: str, patterns: Iterable[Pattern]) -> None:
+    """Raise PlacementRefused for an API that does not exist: such a rule would never be for anybody."""
+    for each in patterns:
+        if not any(map(each.fits, APIS)):
+            raise PlacementRefused(f"{line}: {each.text}: there is no such API; there are {', '.join(sorted(APIS))}")
 
 
 def _check_isolate(rule: PlacementRule) -> None:

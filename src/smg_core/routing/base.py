@@ -131,7 +131,8 @@ class RoutingContext(Struct, frozen=True):
     says at which token each medium begins, with its hash as hex. `hand_over` is what it costs to hand the prompt's cache over, in
     prompt tokens, by the names of candidates: to one that is to decode from the prefill worker that was chosen, from one that is
     to prefill to the nearest decode worker; others cost nothing. `may_read`: the worker that decodes may be asked to read the
-    prompt too, so what its cache has of it counts."""
+    prompt too, so what its cache has of it counts. `part` stands for what rules of placement say of the request, "" for nothing:
+    requests with the same `part` and `lora` may go to the same workers, while these are ready."""
 
     request_id: str = ""
     model: str = ""
@@ -148,6 +149,7 @@ class RoutingContext(Struct, frozen=True):
     media: Sequence[tuple[int, str]] = ()
     hand_over: Mapping[str, float] = _NO_COSTS
     may_read: bool = False
+    part: str = ""
 
     @property
     def tokens(self) -> int:

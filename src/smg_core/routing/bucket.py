@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import FleetParts
 from smg_core.routing.work import Work
 
 __all__ = ["Bucket"]
@@ -28,13 +29,12 @@ class Bucket:
     def __init__(self, settings: RoutingConfig = _DEFAULTS) -> None:
         self._work = Work(settings)
         self._factor = settings.load_factor
-        self._tokens = [0.0] * _BINS  # of late prompts, by length
-        self._turn = 0
+        self._lengths = FleetParts(_Lengths)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         tokens = max(1, context.tokens)
         self._work.note(context)
-        place = self._place(tokens)
+        place = self._lengths.of(context).place(tokens)
         own = self._own(candidates, place)
         loads = self._work.by_weight(candidates)
         mean = sum(loads) / len(loads)
@@ -42,16 +42,6 @@ class Bucket:
             least = min(range(len(loads)), key=loads.__getitem__)
             return Pick(candidates[least], why="the worker of this length has too much work", scores=loads)
         return Pick(candidates[own], why="the worker of this length", scores=loads)
-
-    def _place(self, tokens: int) -> float:
-        """Which share of all tokens is in shorter prompts, 0 to 1; prompts of one length are spread over the share that they
-        have."""
-        at = min(_BINS - 1, (tokens.bit_length() - 1) * _BINS_PER_DOUBLING + _third(tokens))
-        self._tokens = bins = [each * _FORGET for each in self._tokens]
-        bins[at] += tokens
-        shorter, whole = sum(bins[:at]), sum(bins)
-        self._turn += 1
-        return (shorter + self._turn * _GOLDEN % 1.0 * bins[at]) / whole
 
     def _own(self, candidates: Sequence[Candidate], place: float) -> int:
         left = place * sum(each.weight for each in candidates)
@@ -63,6 +53,24 @@ class Bucket:
 
 
 _GOLDEN = 0.6180339887498949
+
+
+class _Lengths:
+    """The tokens of late prompts, by their lengths."""
+
+    def __init__(self) -> None:
+        self._tokens = [0.0] * _BINS
+        self._turn = 0
+
+    def place(self, tokens: int) -> float:
+        """Which share of all tokens is in shorter prompts, 0 to 1; prompts of one length are spread over the share that they
+        have."""
+        at = min(_BINS - 1, (tokens.bit_length() - 1) * _BINS_PER_DOUBLING + _third(tokens))
+        self._tokens = bins = [each * _FORGET for each in self._tokens]
+        bins[at] += tokens
+        shorter, whole = sum(bins[:at]), sum(bins)
+        self._turn += 1
+        return (shorter + self._turn * _GOLDEN % 1.0 * bins[at]) / whole
 
 
 def _third(tokens: int) -> int:

@@ -17,6 +17,7 @@ from smg_core.routing.base import Candidate, KvKnown, Observing, Pick, RoutingCo
 from smg_core.routing.expected_cache import Expected, ExpectedCache
 from smg_core.routing.kv_index import CachePlace
 from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import FleetParts
 from smg_core.routing.standing import Standing, least_to_pay
 from smg_core.routing.work import TieBreak
 
@@ -40,7 +41,8 @@ class CacheAware(Observing):
 
     def __init__(self, settings: RoutingConfig = _DEFAULTS, rng: Random | None = None) -> None:
         rng = rng or Random()
-        self._standing = Standing(settings)
+        self._standings = FleetParts(lambda: Standing(settings))
+        self._standing = self._standings.of(RoutingContext())  # that of the latest choice
         self._agreed = Agreed(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
         self._settings = settings
@@ -55,6 +57,7 @@ class CacheAware(Observing):
         return _best(candidates, self._caches.of(context, self._places_of(candidates)).gains, max)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        self._standing = self._standings.of(context)
         self._standing.note(context.tokens)
         places = self._places_of(candidates)
         decodes = context.role == "decode" and not context.may_read
@@ -202,12 +205,16 @@ class CacheAware(Observing):
 
     def worker_left(self, worker: str) -> None:
         self._turns.forget(worker)
-        self._standing.forget(worker)
+        self._forget_standing(worker)
         self._caches.worker_left(worker)
 
     def cache_lost(self, worker: str) -> None:
-        self._standing.forget(worker)  # so it begins as one that has just come
+        self._forget_standing(worker)  # so it begins as one that has just come
         self._caches.cache_lost(worker)
+
+    def _forget_standing(self, worker: str) -> None:
+        for each in self._standings.all():
+            each.forget(worker)
 
     def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
         self._caches.apply((worker, rank), events, now)

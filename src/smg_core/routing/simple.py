@@ -2,14 +2,64 @@
 
 Pure: the random ones take their generator as an argument. Of equal candidates the earlier one is chosen, except in
 `LeastRequests`, which starts its search one place further each time, so that requests spread over an idle fleet.
+`FleetParts` keeps turns, and what other policies keep, for each part of a fleet.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Generic, TypeVar
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 
-__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure", "pressures"]
+__all__ = ["FleetParts", "LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin", "pressure", "pressures"]
+
+PARTS_KEPT = 64
+"""Parts of which something is kept. A client may choose what a rule looks at, and there may be many adapters."""
+UNUSED_S = 60.0
+"""Seconds after which a part that no request had is forgotten for another one, where there are `PARTS_KEPT`."""
+
+T = TypeVar("T")
+
+
+class FleetParts(Generic[T]):
+    """Keeps what `make` makes for each part, for at most `PARTS_KEPT` of them and for the `whole` fleet: further ones go by that.
+
+    Rules of placement leave a request a part of the workers, and so does an adapter that some of them hold. Whose turn it is, and
+    who is ahead of the others, says nothing of another part: with two tenants in turn, each on two workers, one turn for both
+    would send all requests of a tenant to one worker."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self.whole = make()
+        self._parts: dict[tuple[str, str | None], T] = {}
+        self._used: dict[tuple[str, str | None], float] = {}  # when, the longest ago first
+
+    def of(self, context: RoutingContext) -> T:
+        """What is kept for the workers that such requests may go to."""
+        if not (context.part or context.lora):
+            return self.whole
+        key = context.part, context.lora
+        found = self._parts.get(key)
+        if found is None:
+            if len(self._parts) >= PARTS_KEPT and not self._forget_one(context.now):
+                return self.whole
+            found = self._parts[key] = self._make()
+        self._used.pop(key, None)
+        self._used[key] = context.now
+        return found
+
+    def all(self) -> tuple[T, ...]:
+        """What is kept for the whole fleet, and for each part."""
+        return self.whole, *self._parts.values()
+
+    def _forget_one(self, now: float) -> bool:
+        """Forget the part that had its last request the longest ago, where that is long ago."""
+        key = next(iter(self._used))
+        if now - self._used[key] < UNUSED_S:
+            return False
+        del self._used[key], self._parts[key]
+        return True
 
 
 class RoundRobin:
@@ -19,11 +69,14 @@ class RoundRobin:
     spreads = True
 
     def __init__(self) -> None:
-        self._turn = -1
+        self._turns = FleetParts(count)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        self._turn += 1
-        return Pick(candidates[self._turn % len(candidates)])
+        parts = self._turns
+        turns = (
+            parts.of(context) if context.part or context.lora else parts.whole
+        )  # most requests have no call for that
+        return Pick(candidates[next(turns) % len(candidates)])
 
 
 class Passthrough:
@@ -56,11 +109,10 @@ class LeastRequests:
     spreads = True
 
     def __init__(self) -> None:
-        self._turn = -1
+        self._turns = FleetParts(count)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        self._turn += 1
-        start = self._turn % len(candidates)
+        start = next(self._turns.of(context)) % len(candidates)
         found = pressures(candidates)
         least = min(found)
         try:

@@ -446,6 +446,8 @@ class Monitor:
         process = facts.process if facts is not None else ProcessFacts()
         if worker.process.seen(process, asked, self._clock.monotonic()):
             log.info("worker %s: its engine is another process than before; its caches are empty", worker.name)
+            if worker.asleep:  # such a process is awake
+                self._registry.sleep([worker], asleep=False)
             if self._on_cache_lost is not None:
                 self._on_cache_lost(worker)
 

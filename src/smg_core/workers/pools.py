@@ -47,7 +47,7 @@ class PoolHistory:
             model=model,
             role=role,
             workers=len(workers),
-            ready=sum(each.state == "ready" for each in workers),
+            ready=sum(each.state == "ready" and not each.asleep for each in workers),
             in_flight=sum(each.in_flight for each in workers),
             waiting=waiting,
             running=sum(each.running for each in workers),

@@ -126,8 +126,6 @@ class Registry:
         in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not. `alone`: nothing is
         so for the other processes, since it is this process that leaves and not the worker."""
         changed = worker.apply(signal, reason)
-        if changed and signal == "joined":
-            worker.asleep = False  # an engine that has joined anew has its memory
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
             self.breakers.forget(worker.name, alone=alone)
             self.handovers.forget(worker.name)

@@ -31,9 +31,11 @@ class Shown:
 
     def __init__(self) -> None:
         self.last: dict[str, float] = {}
+        self.part = ""
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self.last = {each.name: each.weight for each in candidates}
+        self.part = context.part
         return Pick(candidates[0])
 
 
@@ -94,6 +96,26 @@ def test_only_those_whom_a_rule_requires_are_shown_to_the_policy() -> None:
     assert office.shown(GLOBEX, origin=Origin("messages")) == "bd"
     with pytest.raises(NoWorker):
         office.shown(origin=Origin("messages"))
+
+
+def test_a_policy_is_told_which_requests_are_placed_alike() -> None:
+    office = zoned("require zone=eu for tenant=acme", "weigh zone=eu by=2 for api=chat", "prefer zone={header.x-zone}")
+
+    def part(caller: Caller = ACME, **fields: Any) -> str:
+        office.chosen(caller, **fields)
+        return office.policy.part
+
+    told = [
+        part(),
+        part(origin=Origin("chat")),
+        part(headers={"x-zone": "us"}),
+        part(headers={"x-zone": "eu"}),
+        part(GLOBEX, headers={"x-zone": "eu"}),
+        part(GLOBEX),
+    ]
+    assert told[0] == part(exclude=frozenset({"a"}))
+    assert len(set(told)) == len(told)
+    assert told[-1] == ""
 
 
 def test_a_worker_that_was_tried_or_is_given_other_labels_is_seen_to_be_so_at_once() -> None:

@@ -796,6 +796,7 @@ async def test_an_engine_that_was_away_has_lost_its_memory_if_it_is_another_proc
         here.process = ProcessFacts("one", 100.0)
         worker = here.add()
         await idle()
+        here.registry.sleep([worker], asleep=True)
         here.peer.health_says = absence.while_away
         await here.passes(20.0)
         away, lost = worker.state, list(here.lost)
@@ -804,6 +805,7 @@ async def test_an_engine_that_was_away_has_lost_its_memory_if_it_is_another_proc
 
         assert (away, worker.state, lost) == ("unreachable", "ready", [])
         assert here.lost == (["w"] if absence.lost else [])
+        assert worker.asleep is not absence.lost  # another process is awake
         await here.passes(20.0)
         assert len(here.lost) == absence.lost
 

@@ -32,9 +32,10 @@ def routing_context(
     hand_over: Mapping[str, float] | None = None,
     *,
     may_read: bool = False,
+    part: str = "",
 ) -> RoutingContext:
     """What the policy of `role` is told at the time `now`, in monotonic seconds; of a text, about `prefix_tokens` tokens.
-    `hand_over` and `may_read` as of `RoutingContext`."""
+    `hand_over`, `may_read` and `part` as of `RoutingContext`."""
     request = prompted.request
     return RoutingContext(
         request_id=request.id,
@@ -52,6 +53,7 @@ def routing_context(
         media=() if prompted.media is None else prompted.media.starts,
         hand_over=hand_over or {},
         may_read=may_read,
+        part=part,
     )
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.engines.handover import KvEnd, encoded_by, hands_to, reads_alone, stays
+from smg_core.engines.handover import encoded_by, reads_alone, stays
 from smg_core.errors import NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer.trace import Trace
 from smg_core.pipeline.calls.routing_context import prompt_length, routing_context
+from smg_core.pipeline.calls.two_ends import HeldBack, hand_over_costs, sparing, understand_each_other
 from smg_core.pipeline.fit.fit import fitted
 from smg_core.pipeline.flow.driver import Run
 from smg_core.pipeline.flow.steps import Chosen, Placement, Select
@@ -116,12 +117,12 @@ class Selecting:
     def _without_suspects(self, step: Select, trace: Trace) -> Placement:
         """Workers of which none has failed with another; where that cannot be, none that has failed at one of the two ends, or
         two that have not failed together. Those that are to be left alone are worse than a suspect."""
-        sparing = _sparing(step)
-        for each in () if step.spare else sparing:
+        found = sparing(step)
+        for each in () if step.spare else found:
             with suppress(SmgError):
                 return self.choose(replace(each, spare=True), trace)
         refusals: list[SmgError] = []
-        for each in sparing:
+        for each in found:
             try:
                 return self.choose(each, trace)
             except SmgError as error:
@@ -139,7 +140,7 @@ class Selecting:
     def room(self, step: Select) -> tuple[float, float]:
         """How much room there is for requests such as the one of `step`, as a number of them and of tokens: what the workers have
         together of which one could be chosen for it now. Nothing is chosen."""
-        found = (self._room(each) for each in _sparing(step))
+        found = (self._room(each) for each in sparing(step))
         return next((each for each in found if min(each) > 0), (0, 0))
 
     def _room(self, step: Select) -> tuple[float, float]:
@@ -152,7 +153,11 @@ class Selecting:
             with suppress(SmgError):
                 if "prefill" not in roles:
                     return self._registry.room(self._takers(step, roles[0]), self._tokens(step.prompted))
-                (first, tokens), (last, _) = map(self._registry.room, self._ends(step))
+                try:
+                    ends = self._ends(step)
+                except Overloaded as full:
+                    return self._registry.room(self._staying(step, full), self._tokens(step.prompted))
+                (first, tokens), (last, _) = map(self._registry.room, ends)
                 return min(first, last), tokens  # the second reads no prompt
         return 0, 0
 
@@ -186,7 +191,11 @@ class Selecting:
 
     def _picked_pair(self, step: Select, trace: Trace, picked: list[Chosen]) -> Placement:
         """As `_pair`; `picked` is filled with those that are chosen."""
-        starts, ends = self._ends(step)
+        try:
+            starts, ends = self._ends(step)
+        except Overloaded as full:
+            ends = self._staying(step, full)
+            return Placement((self._pick(step, "decode", trace, ends, reads=True, may_read=True),))
         if step.spare:
             for each in (starts, ends):
                 self._registry.check_spared(each, self._clock.monotonic())
@@ -214,7 +223,7 @@ class Selecting:
         with a prefill worker that it understands."""
         ends = tuple(each for each in ends if any(understand_each_other(start, each) for start in starts))
         costs, doubted = self._hand_over(step, ends, starts), self._doubted_ends(starts, ends)
-        held = _HeldBack(trace)
+        held = HeldBack(trace)
         end = self._pick(step, "decode", held, ends, reads=True, costs=costs, doubted=doubted, may_read=True)
         picked.append(end)
         starts = tuple(each for each in starts if understand_each_other(each, end.worker))
@@ -234,6 +243,28 @@ class Selecting:
         start = self._pick(step, "prefill", trace, starts, reads=True, costs=costs, doubted=doubted)
         held.tell(trace)  # who answers is told last, as ever
         return Placement((start, end))
+
+    def _staying(self, step: Select, full: Overloaded) -> tuple[Worker, ...]:
+        """The decode workers that would read the prompt themselves, where the prefill workers are `full`. Raises that where none
+        would."""
+        prompted, settings = step.prompted, self._disaggregation
+        if not settings.local_tokens or prompted.media is not None:
+            raise full
+        ends, model = self._takers(step, "decode"), prompted.request.model
+        context = routing_context(prompted, "decode", self._clock.monotonic(), self._prefix_tokens, may_read=True)
+        gains = self._policies.expects(prompted.model.primary or model, "decode", records_of(ends), context)
+        starts = self._registry.ready_of(model, "prefill")
+        waits = min((each.prefill_tokens / each.weight for each in starts), default=0.0)
+        local, queue = settings.local_tokens, settings.local_queue_tokens
+        found = tuple(
+            end
+            for end, gain in zip(ends, gains, strict=True)
+            if reads_alone(end.facts.dialect)
+            and stays(context.tokens - gain, local, queue, waits, end.prefill_tokens / end.weight)
+        )
+        if not found:
+            raise full
+        return found
 
     def _doubted_ends(self, starts: Sequence[Worker], ends: Sequence[Worker]) -> frozenset[str]:
         """The names of the decode workers that are in doubt with each prefill worker that they understand."""
@@ -370,7 +401,7 @@ class Selecting:
         self,
         step: Select,
         role: WorkerRole,
-        trace: "Trace | _HeldBack",
+        trace: "Trace | HeldBack",
         candidates: tuple[Worker, ...],
         *,
         reads: bool = False,
@@ -390,11 +421,12 @@ class Selecting:
             candidates = tuple(each for each in candidates if each.name == request.home) or candidates
         if prompted.maker is not None:
             candidates = tuple(each for each in candidates if each.maker == prompted.maker) or candidates
-        wishes, how_placed = None, ""
+        wishes, how_placed, part = None, "", ""
         if self.placement is not None:
             wishes = self.placement.of(prompted)
             candidates, how_placed = self.placement.favoured(wishes, candidates)
-        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read)
+            part = wishes.part
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs, may_read=may_read, part=part)
         tokens, served = prompted.ids.size or context.tokens, prompted.model.primary or request.model
         if self.objectives is not None or trace.reading is not None:
             candidates = self._in_time(served, candidates, context, trace, reads=reads)
@@ -434,7 +466,7 @@ class Selecting:
         served: str,
         candidates: tuple[Worker, ...],
         context: RoutingContext,
-        trace: "Trace | _HeldBack",
+        trace: "Trace | HeldBack",
         *,
         reads: bool,
     ) -> tuple[Worker, ...]:
@@ -532,47 +564,10 @@ class AdapterHolder(Protocol):
         ...
 
 
-class _HeldBack:
-    """Keeps what is to be told of a choice to the account of a request until others have been made."""
-
-    def __init__(self, account: Trace) -> None:
-        self.started, self.reading = account.started, account.reading
-        self._moments: list[WorkerPicked] = []
-
-    def report(self, moment: WorkerPicked) -> None:
-        self._moments.append(moment)
-
-    def tell(self, trace: Trace) -> None:
-        for each in self._moments:
-            trace.report(each)
-
-
-def _sparing(step: Select) -> tuple[Select, ...]:
-    """What is asked for in turn, until there is someone: no suspect at all, none at one of the two ends, and suspects that have
-    not failed together."""
-    if not step.suspects:
-        return (step,)
-    starts, ends = (frozenset(each) for each in zip(*step.suspects, strict=True))
-    others = [(starts - {start}) | {end for first, end in step.suspects if first == start} for start in sorted(starts)]
-    without = replace(step, suspects=frozenset())
-    return tuple(replace(without, exclude=step.exclude | names) for names in (starts | ends, starts, ends, *others))
-
-
 def _tokens_asked(prompted: Prompted, rates: "WorkerRates") -> int:
     request = prompted.request
     read, sampling = prompted.ids.size or prompt_length(request), request.sampling
     return rates.demand(request.model, read, sampling.max_tokens, max(1, sampling.n))
-
-
-def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:
-    """`cost` by the name of each candidate that is on the host of none of `ends`."""
-    hosts = {each.host for each in ends}
-    return {each.name: cost for each in candidates if each.host not in hosts}
-
-
-def understand_each_other(prefill: Worker, decode: Worker) -> bool:
-    """Whether one worker takes the cache that the other hands over."""
-    return hands_to(KvEnd(prefill.facts.dialect, prefill.kv), KvEnd(decode.facts.dialect, decode.kv))
 
 
 def can_go_on(prompted: Prompted, received: int, worker: Worker) -> bool:

@@ -130,6 +130,7 @@ class Pooling:
             headers=request.headers,
             role=role,
             now=now,
+            part="" if wishes is None else wishes.part,
         )
         seen = tuple([each.record for each in found])
         if wishes is not None and wishes.weighed:
