@@ -215,7 +215,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "channel/frames.py: int.from_bytes(self._rest[at:at + LENGTH_BYTES], 'big')",
     ),
     "the name of a worker, model, adapter, plugin, server, key or revision, which the operator or the engine has given": (
-        "apis/realtime/relay.py: peer.worker.name",
+        "apis/realtime/peers.py: peer.worker.name",
         "engines/openai/answers.py: ', '.join((model.id for model in models[:_MAX_NAMES]))",
         *(
             "engines/openai/answers.py: wanted",
@@ -261,6 +261,7 @@ OURS: dict[str, tuple[str, ...]] = {
     ),
     "the name of a class": (
         *("engines/kv_zmq/messages.py: type(error).__name__", "tokenizer/chat_template.py: type(fault).__name__"),
+        "engines/vendors/listing.py: type(error).__name__",
         "engines/kv_zmq/subscriber.py: type(next(iter(_leaves(errors)))).__name__",
     ),
     "the name of a header, or a path, of the gateway's own request": (
