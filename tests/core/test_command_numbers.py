@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.cli import main
+from smg_core.commands.admin import FLAGS as DOOR_FLAGS
 from smg_core.config.config import Config
 from smg_core.fleet.connect import Reaching
 from smg_core.settings import ConfigError, number_flag, port_of
@@ -17,6 +18,20 @@ from smg_core.workers.worker import WorkerSpec
 from smg_simulator.commands.flags import FLAGS
 
 DOOR = ("--admin", "http://127.0.0.1:9")
+OTHERS = (
+    "audit",
+    "audit-log",
+    "config",
+    "doctor",
+    "interpreter",
+    "mcp",
+    "plugin",
+    "serve",
+    "setup",
+    "top",
+    "up",
+    "usage",
+)
 NUMBERS = {
     "keys create": ("keys", "create", "name", "--expires-at"),
     "keys rotate": ("keys", "rotate", "id", "--overlap"),
@@ -57,7 +72,7 @@ def test_no_flag_of_a_command_takes_any_number(
         return add(self, *names, **given)
 
     monkeypatch.setattr(argparse._ActionsContainer, "add_argument", noted)
-    for command in ("--version", *(f"{name} --help" for name in FLAGS)):
+    for command in (f"{name} --help" for name in (*FLAGS, *DOOR_FLAGS, *OTHERS)):
         with pytest.raises(SystemExit):
             main(command.split())
     capsys.readouterr()

@@ -102,15 +102,16 @@ class _Metrics:
 
     @staticmethod
     def _elsewhere(door: AdminDoor) -> str:
-        """The URL of the metrics' own port, by the settings of the gateway. Raises DoorRefused where it has none."""
+        """The URL of the metrics' own port, by the settings of the gateway. Raises DoorRefused where it has none. A gateway
+        that is made in Python with another path is asked by --metrics."""
         values = {each["path"]: each["value"] for each in door.ask("GET", "/admin/config").json()["settings"]}
-        port, host, path = (values.get(f"metrics.{name}") for name in ("port", "host", "path"))
+        port, host = values.get("metrics.port"), values.get("metrics.host")
         if not port:
             raise DoorRefused(
                 "the gateway has no metrics that can be found: start it with --metrics-admin, or with --metrics-port",
                 404,
             )
-        return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}{path}"  # noqa: S104  # read, not bound
+        return f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}/metrics"  # noqa: S104  # read, not bound
 
     def _fetched(self, url: str) -> str:
         import httpx

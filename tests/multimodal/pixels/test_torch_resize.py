@@ -34,7 +34,12 @@ BY_PILLOW = frozenset(
     }
 )
 """Models whose own code, which engines run, resizes by Pillow, or floats alone, or nothing: `resize` changes nothing for them."""
-BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
+BOTH = [
+    family
+    for family in FAMILIES.values()
+    if family.name not in (*BY_PILLOW, "blip-2")
+    and not family.by_pillow  # blip-2: compared with the Pillow backend alone
+]
 SMALLER = {
     "kimi-k2.5": {"max_patches": 60},
     "kimi-k3": {"max_patches": 60},

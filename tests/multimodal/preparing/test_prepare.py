@@ -63,7 +63,7 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
         assert sum(span.length for span in place.features) == item.features.tokens
         for span in place.features:
             assert set(made.expanded.ids[span.offset : span.stop]) == {made.rules[0].feature}
-    assert places[0].content_hash != places[1].content_hash
+    assert len({place.content_hash for place in places}) == min(len(pictures), 2)
     if len(pictures) == 3:
         assert made.items[0].features is made.items[2].features
         assert places[0].content_hash == places[2].content_hash
@@ -79,7 +79,7 @@ def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
     alone = {
         **{key: [png(60, 40, 1), png(60, 40, 2)] for key in ("pixtral", "lighton-ocr")},
-        **{key: [png(60, 40, 1)] for key in ("minicpm-v", "minicpm-ocr", "mllama")},
+        **{key: [png(60, 40, 1)] for key in ("minicpm-v", "minicpm-ocr", "mllama", "blip-2")},
     }
     made = prepared(name, *alone.get(preparer(name).family.name, [png(60, 40, 1), png(200, 90, 2)]))
     (packed,) = for_vllm(made)
