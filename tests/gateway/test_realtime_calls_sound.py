@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.full]  # sound is said and heard in
 
 SAID = "Hello to you. I hope that you are well today. Bye"
 LOUD = 0.02
+PATIENT_VAD = {**VAD, "silence_duration_ms": 1_500}
+"""With which a sentence is one, where a busy machine plays it with gaps."""
 
 
 def hum(text: str) -> bytes:
@@ -68,7 +70,7 @@ async def heard_loud(phone: Phone) -> None:
 
 
 async def test_what_the_caller_says_is_answered_by_voice(qwen: str) -> None:
-    async with with_voices(qwen, SAID) as (house, _), call(house, settings()) as phone:
+    async with with_voices(qwen, SAID) as (house, _), call(house, settings(turn_detection=PATIENT_VAD)) as phone:
         await phone.until("conversation.created")
         phone.microphone.waiting += SENTENCE
         events = in_order(await phone.until("output_audio_buffer.stopped"))
