@@ -149,4 +149,5 @@ def pytest_collection_finish() -> None:
     """Exclude the tests themselves from garbage collection: they are a million objects, and a collection that walks them takes
     half a second, many times a minute."""
     gc.enable()
+    gc.collect()  # what is frozen as garbage would be let go at the very end, when what it needs for that is gone
     gc.freeze()
