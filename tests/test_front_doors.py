@@ -44,7 +44,7 @@ FRONT_DOORS = {
     ),
     "routing policies": FrontDoor(
         "from smg_core.routing import CacheAware, CandidateRecord, RoutingContext",
-        23,
+        24,
         130,
         "routing-policies.md",
         "routing_policy.py",
