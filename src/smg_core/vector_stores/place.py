@@ -9,6 +9,7 @@ no index: there stores are refused, by name. So they are where the history is se
 import hashlib
 import re
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,7 @@ class IndexPlace:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._scratch: Scratch | None = None
+        self._making = threading.Lock()
         self._mark = ""
 
     @property
@@ -59,12 +61,13 @@ class IndexPlace:
         named = self.named
         if named is not None:
             return named
-        if self._scratch is None:
-            try:
-                self._scratch = Scratch()
-            except OSError as error:
-                raise IndexFailed("failed", f"the folder of vector stores: {error}") from error
-        return self._scratch.path
+        with self._making:  # a sweep and the first file come together, and an index in a folder of its own would be lost
+            if self._scratch is None:
+                try:
+                    self._scratch = Scratch()
+                except OSError as error:
+                    raise IndexFailed("failed", f"the folder of vector stores: {error}") from error
+            return self._scratch.path
 
     def path(self, of: IndexName) -> Path:
         """The file of an index."""
