@@ -141,7 +141,7 @@ def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
     return kind is Any
 
 
-FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern))]
+FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern)) if "param" in file.read_text()]
 POOLED = [file for file in FILES if file.parent.name == "pooled"]
 """Modules whose paths are into `PoolRequest`."""
 FILES = [file for file in FILES if file not in POOLED]

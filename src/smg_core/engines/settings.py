@@ -88,7 +88,7 @@ class EnginesConfig:
         3, "Connections to an engine that are tried for a call that has not left this process.", at_least=1, at_most=100
     )
     refusals: int = bound(
-        3, "Times that a call is sent anew which the engine's connection refused unread.", at_least=0, at_most=100
+        20, "Times that a call is sent anew which the engine's connection refused unread.", at_least=0, at_most=100
     )
     unread_bytes: int = bound(
         4 * MIB,

@@ -61,7 +61,9 @@ class IndexPlace:
         named = self.named
         if named is not None:
             return named
-        with self._making:  # a sweep and the first file come together, and an index in a folder of its own would be lost
+        with (
+            self._making
+        ):  # a sweep and the first file come together, and an index in a folder of its own would be lost
             if self._scratch is None:
                 try:
                     self._scratch = Scratch()

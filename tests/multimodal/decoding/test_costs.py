@@ -1,5 +1,6 @@
 """What an item costs is known before it is decoded: tokens exactly, tensors closely, and never less than it takes."""
 
+import functools
 import io
 import struct
 import zlib
@@ -25,6 +26,7 @@ from smg_multimodal.records.types import ImageProcessor, Modality, Size
 SIDE = st.integers(1, 1500)
 
 
+@functools.cache
 def processor(name: str) -> ImageProcessor:
     row = FAMILIES[name]
     files = ModelFiles(row.model, row.preprocessor, row.processor)
@@ -33,8 +35,9 @@ def processor(name: str) -> ImageProcessor:
     return made(files)
 
 
-PROCESSORS = {name: processor(name) for name in FAMILIES}
-BOUNDS = {name: TensorBound(each) for name, each in PROCESSORS.items()}
+@functools.cache
+def bound_of(name: str) -> TensorBound:
+    return TensorBound(processor(name))
 
 
 @pytest.mark.full
@@ -44,12 +47,12 @@ BOUNDS = {name: TensorBound(each) for name, each in PROCESSORS.items()}
 @given(SIDE, SIDE)
 def test_tensors_are_bounded_closely_by_the_size_alone(name: str, width: int, height: int) -> None:
     try:
-        item = PROCESSORS[name].item(Image.new("RGB", (width, height)))
+        item = processor(name).item(Image.new("RGB", (width, height)))
     except BadMedia:
         return
-    bound = BOUNDS[name](Size(height, width))
+    bound = bound_of(name)(Size(height, width))
     assert item.nbytes <= bound <= 1.06 * item.nbytes + 4096
-    assert PROCESSORS[name].measure(Size(height, width))[0] == item.tokens
+    assert processor(name).measure(Size(height, width))[0] == item.tokens
 
 
 @pytest.mark.full
@@ -57,8 +60,8 @@ def test_tensors_are_bounded_closely_by_the_size_alone(name: str, width: int, he
 @pytest.mark.parametrize("name", ["llava-next", "llava-onevision", "qwen2.5-vl", "phi-4", "phi-3"])
 def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:
     for size in (Size(2300, 2300), Size(4000, 300), Size(300, 4000)):
-        item = PROCESSORS[name].item(Image.new("RGB", (size.width, size.height)))
-        assert item.nbytes <= BOUNDS[name](size) <= 1.06 * item.nbytes + 4096
+        item = processor(name).item(Image.new("RGB", (size.width, size.height)))
+        assert item.nbytes <= bound_of(name)(size) <= 1.06 * item.nbytes + 4096
 
 
 SOUND = [(row.name, kind) for row in ROWS if Modality.AUDIO in row.others for kind in sorted(row.model_types)]
@@ -187,8 +190,8 @@ def test_a_line_of_pixels_is_refused_on_its_header_or_its_whole_cost_is_known(na
 def test_the_smallest_and_the_thinnest_are_processed_or_refused(name: str, size: tuple[int, int]) -> None:
     picture = Image.new("RGB", size)
     try:
-        item = PROCESSORS[name].item(picture)
+        item = processor(name).item(picture)
     except BadMedia:
         return
-    assert item.tokens == PROCESSORS[name].measure(Size(size[1], size[0]))[0]
+    assert item.tokens == processor(name).measure(Size(size[1], size[0]))[0]
     assert all(np.isfinite(tensor).all() for tensor in item.tensors.values())

@@ -272,7 +272,8 @@ async def test_calls_beyond_the_engines_stream_limit_wait_their_turn(bench: Benc
     await asyncio.gather(*starts)
     for receiver in receivers:
         error = await receiver.wait()
-        # grpcio's server refuses a stream that begins while another ends; grpcio's client sends it again once, ours thrice.
+        # grpcio's server refuses a stream that begins while another ends; grpcio's client sends it again once, ours often, since
+        # on a busy machine the ended one counts there until its thread has had its turn.
         if not (bench.kind == "grpcio" and isinstance(error, WorkerGone)):
             assert error is None
             assert receiver.messages_seen == [b"after 0"]

@@ -870,7 +870,7 @@ def test_a_waiting_call_that_is_cancelled_leaves_the_queue() -> None:
 
 
 def test_a_refused_stream_is_sent_again_and_then_given_up() -> None:
-    server = Server()
+    server = Server(EnginesConfig(refusals=3))
     stream, sink = server.call(content=b"again")
     for number in (1, 3, 5):
         assert stream.id == number
