@@ -1,5 +1,6 @@
 """Sealed reasoning that comes back changed, or sealed by a key that is retired, by way of the official SDK."""
 
+import threading
 from typing import Any
 
 import openai
@@ -7,6 +8,7 @@ import pytest
 from tests.gateway.conftest import in_process
 
 from smg_core import Config
+from smg_core.pipeline.calls import preparing
 from smg_core.sealing.settings import SealingConfig
 from smg_simulator.answers.replies import Reply, Rule
 from smg_simulator.engine.engine import SimulatorConfig
@@ -79,3 +81,18 @@ async def test_both_are_refused_by_name_where_the_operator_wants_that() -> None:
         await asked(items, NEW, on_broken="refuse")
     assert raised.value.code == "invalid_encrypted_content"
     assert raised.value.param == "input[1]"
+
+
+async def test_the_library_of_ciphers_is_loaded_in_a_thread_before_an_answer_that_may_be_sealed_and_by_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded_in: list[threading.Thread] = []
+    monkeypatch.setattr(preparing, "load_ciphers", lambda: loaded_in.append(threading.current_thread()))
+    async with of(OLD) as house, client_of(house) as client:
+        await client.chat.completions.create(model="sim", messages=[{"role": "user", "content": "2 + 2?"}])
+        assert loaded_in == []
+        for _ in range(2):
+            await client.responses.create(model="sim", input="2 + 2?", store=False)
+
+    assert len(loaded_in) == 1
+    assert loaded_in[0] is not threading.current_thread()

@@ -29,7 +29,6 @@ from smg_core.models.document_loading import content_services
 from smg_core.models.sealing_keys import Sealing, cache_salts
 from smg_core.pipeline.prompt.media import suggests_media
 from smg_core.pipeline.prompt.served import ServedModel, names_of_classes
-from smg_core.sealing.sealer import load_ciphers
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
@@ -197,8 +196,6 @@ class ModelLoader:
         media, why = (None, found) if isinstance(found, str) else (found, "")
         family = self._family(name, info, bundle)
         thinks = _thinks(family, bundle)
-        if family is not None and thinks:  # its reasoning will be sealed, in the event loop
-            await asyncio.to_thread(load_ciphers)
         return ServedModel(
             name=name,
             primary=name,

@@ -4,6 +4,8 @@ Every id is looked up among those of the caller's tenant; another's is as if it 
 routes. Below: the history, the background, the wire's objects.
 """
 
+import asyncio
+
 import msgspec
 
 from smg_core.apis.conversations.types import (
@@ -21,6 +23,7 @@ from smg_core.history.store.base import (
 )
 from smg_core.http.exchange import Exchange
 from smg_core.json_types import JsonObject
+from smg_core.sealing.sealer import load_ciphers
 from smg_core.serving.json_handler import made_of
 from smg_core.serving.services import Services
 from smg_core.stored.answers import StoredHandlers
@@ -56,6 +59,8 @@ class StoredResponses(StoredHandlers):
             )
             return
         seal = self._sealing(found, exchange, include)
+        if seal is not None:
+            await asyncio.to_thread(load_ciphers)
         await self.answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found, seal))
 
     def _sealing(self, found: StoredResponse, exchange: Exchange, include: frozenset[str]) -> Seal | None:

@@ -5,6 +5,7 @@ cannot fit the context is refused before it is rendered or encoded, and the work
 performers. Below: prepare, executor, media.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +47,7 @@ from smg_core.pipeline.prompt.prepare import (
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.request import ClearToolUses, GenerationRequest
+from smg_core.sealing.sealer import load_ciphers
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.workers.registry import Registry
 
@@ -93,6 +95,7 @@ class Preparing:
         self._content = content
         self._noted = noted
         self.guarding: Guards | None = None
+        self._has_ciphers = False
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace, step.model)
@@ -142,6 +145,12 @@ class Preparing:
     async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
         name, model = self._model_of(request, instead)
         request = request if name == request.model else replace(request, model=name)
+        seals = request.origin is not None and request.origin.seals
+        if (seals or model.tokenizer is None) and not self._has_ciphers:
+            await asyncio.to_thread(
+                load_ciphers
+            )  # reasoning is sealed in the event loop, an outside model's by each API
+            self._has_ciphers = True
         plain = has_text_alone(request)
         if self._content is not None and not plain:
             request = await self._content(request, trace, model, tuple(self._registry.kinds(request.model)))
