@@ -117,7 +117,7 @@ _DEFAULTS = TokenizerConfig()
 
 
 def load_tokenizer(
-    folder: Path,
+    folder: Path | str,
     *,
     cache: TokenizerConfig | None = _DEFAULTS,
     clock: Clock | None = None,
@@ -129,7 +129,7 @@ def load_tokenizer(
     read by strftime_now in templates; for `media` see `ChatTemplate`; with `fast` False fastokens is not used;
     `proof_timeout_s` bounds the proof that it may be. Takes some seconds for a large vocabulary: not on an event loop. Raises
     TokenizerFolderError."""
-    files = _Folder(folder)
+    files = _Folder(Path(folder))
     config = {
         **_named_specials(files.json_object("special_tokens_map.json")),
         **files.json_object("tokenizer_config.json"),

@@ -49,6 +49,12 @@ def test_a_folder_gives_tokenizer_template_and_settings(folder: Path) -> None:
     assert bundle.tokenizer.decode(bundle.tokenizer.encode_prompt(prompt).ids, skip_special_tokens=False) == prompt.text
 
 
+def test_a_folder_may_be_named_by_a_text(folder: Path) -> None:
+    assert load_tokenizer(str(folder)).sha256 == load_tokenizer(folder).sha256
+    with pytest.raises(TokenizerFolderError, match="nowhere"):
+        load_tokenizer("nowhere")
+
+
 def test_without_a_cache_the_tokenizer_is_bare(folder: Path) -> None:
     assert isinstance(load_tokenizer(folder, cache=None).tokenizer, HuggingFaceTokenizer)
 
