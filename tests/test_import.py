@@ -102,14 +102,16 @@ import asyncio, sys, threading
 from smg_core import Gateway
 
 class OnTheLoop:
+    prefix = "smg_core.engines.codecs"
     def find_spec(self, name, path=None, target=None):
-        if threading.current_thread() is threading.main_thread() and name.startswith("smg_core."):
+        if threading.current_thread() is threading.main_thread() and name.startswith(self.prefix):
             print(name)
 
 async def main():
     gateway = await asyncio.to_thread(Gateway.simulated)
+    sys.meta_path.insert(0, OnTheLoop())
     async with gateway:
-        sys.meta_path.insert(0, OnTheLoop())
+        OnTheLoop.prefix = "smg_core."
         asked = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}]}
         await gateway.chat(asked)
         [_ async for _ in gateway.stream(asked)]
@@ -121,7 +123,7 @@ asyncio.run(main())
 
 
 @pytest.mark.full
-def test_calls_in_process_load_nothing_on_the_event_loop_of_a_gateway_that_was_made_in_a_thread() -> None:
+def test_joining_engines_and_calls_load_nothing_on_the_event_loop_of_a_gateway_that_was_made_in_a_thread() -> None:
     called = subprocess.run([sys.executable, "-c", CALLED], capture_output=True, text=True, check=True)
 
     assert called.stdout.split() == ["answered"]
