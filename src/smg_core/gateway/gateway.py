@@ -57,8 +57,8 @@ class Gateway:
     """A gateway in front of `workers` (engine URLs or WorkerSpecs, beside those in `config`).
 
     Use it as an async context manager, mount `asgi()`, or let `smg-gateway serve` do so. The first one that a process makes loads
-    the rooms that gateways are made of, most of a second: make it before the event loop has other work. Starting it and asking it
-    load only what the settings turn on.
+    the rooms that gateways are made of, which takes most of a second: make it before the event loop has other work, or by
+    `await asyncio.to_thread(Gateway, ...)`. What a start or a request loads beyond that is what the settings and engines need.
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all, in place of what
     the settings name; `tokenizer` a folder, without which the engine is asked for its own. `history` is a store that is yours
