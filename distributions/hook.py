@@ -2,8 +2,9 @@
 
 Each folder here has a pyproject.toml that says what one distribution is: its packages, and the names of what it needs. All else
 stands once, in the pyproject.toml of the root: the version, the Python that is needed, the licence, and the range of versions of
-every dependency. hatchling calls the classes below: one fills in the metadata, the other takes the packages from `src`. A source
-distribution has both written out, so that it is an ordinary project without the root.
+every dependency. hatchling calls the classes below: one fills in the metadata, the other takes the packages from `src`, and what
+belongs to them from other folders (`files`). A source distribution has both written out, so that it is an ordinary project
+without the root.
 """
 
 import json
@@ -55,6 +56,9 @@ class Build(BuildHookInterface[Any]):
                 included[str(root / "src" / package)] = f"src/{package}"
             elif version != "editable":
                 included[str(root / "src" / package)] = package
+        for source, target in own.get("files", {}).items():
+            if self.target_name == "sdist" or version != "editable":
+                included[str(root / source)] = f"src/{target}" if self.target_name == "sdist" else target
         if self.target_name == "sdist":
             made = Path(self.directory) / "pyproject.toml"
             made.parent.mkdir(parents=True, exist_ok=True)

@@ -36,13 +36,14 @@ class Project:
     packages: tuple[str, ...]
     dependencies: tuple[str, ...]
     extras: dict[str, tuple[str, ...]]
+    files: dict[str, str]
 
 
 @cache
 def project(name: str) -> Project:
     own = tomllib.loads((FOLDER / name / "pyproject.toml").read_text())["tool"]["smg"]
     extras = {extra: tuple(names) for extra, names in own.get("extras", {}).items()}
-    return Project(name, tuple(own["packages"]), tuple(own["dependencies"]), extras)
+    return Project(name, tuple(own["packages"]), tuple(own["dependencies"]), extras, own.get("files", {}))
 
 
 @cache

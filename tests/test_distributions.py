@@ -133,9 +133,18 @@ def files_in(wheel: Path) -> list[str]:
 def test_no_file_is_in_two_wheels_and_each_file_of_the_sources_is_in_one(built: Path) -> None:
     files = Counter(file for name in NAMES for file in files_in(wheel_of(built, name)))
     listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True)
+    of_other_folders = {f"src/{file}" for name in NAMES for file in project(name).files.values()}
 
     assert {file for file, count in files.items() if count > 1} == set()
-    assert {f"src/{file}" for file in files} == set(listed.stdout.split("\n")) - {""}
+    assert {f"src/{file}" for file in files} == set(listed.stdout.split("\n")) - {""} | of_other_folders
+
+
+@pytest.mark.full
+def test_the_neutral_contract_comes_with_the_text_that_other_languages_generate_from(built: Path) -> None:
+    text = (ROOT / "proto/smg/engine/v1/engine.proto").read_bytes()
+
+    with zipfile.ZipFile(wheel_of(built, "smg-engine-contract")) as archive:
+        assert archive.read("smg_engine_contract/engine.proto") == text
 
 
 @pytest.mark.full
@@ -294,6 +303,7 @@ for code in sys.argv[1:]:
 SAID_BY_PYTHON = {
     "door('smg_core.engines', 'GrpcioTransport')": ("smg_core.engines.GrpcioTransport", "grpc", "grpcio"),
     "called()": ("the library grpcio", "grpc", "grpcio"),
+    "start(workers__transport='grpcio')": ("workers[0]: the library grpcio", "grpc", "grpcio"),
     "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
     "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
     "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
@@ -373,10 +383,20 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
     assert set(EXTRA_OF) - said == credentials | after_others | where_they_are
 
 
-@pytest.mark.full
-def test_yaml_is_missed_with_the_line_that_installs_it(built: Path, tmp_path: Path) -> None:
-    environment = Environment(tmp_path / "env")
-    environment.install(built, frozenset({"smg-config-files"}))
-    said = environment.run("-c", "from smg_config_files import read_yaml\nread_yaml('a: 1')", status=1)
+WEB = "from smg_mcp import McpTools\nMcpTools.from_config({'servers': [{'name': 'w', 'protocol': 'web'}]})"
+SAID_BY_PARTS = {
+    "yaml": ("from smg_config_files import read_yaml\nread_yaml('a: 1')", "smg-config-files"),
+    "web": (WEB, "smg-mcp"),
+}
+"""By extra: what asks for it, and the distribution that has it."""
 
-    assert said.splitlines()[-1].endswith("which is not installed: pip install 'smg-config-files[yaml]'")
+
+@pytest.mark.full
+@pytest.mark.parametrize("extra", SAID_BY_PARTS)
+def test_a_part_says_which_of_its_extras_is_missing(extra: str, built: Path, tmp_path: Path) -> None:
+    code, name = SAID_BY_PARTS[extra]
+    environment = Environment(tmp_path / "env")
+    environment.install(built, brought(name, ours=True))
+    said = environment.run("-c", code, status=1)
+
+    assert said.splitlines()[-1].endswith(f"which is not installed: pip install '{name}[{extra}]'")

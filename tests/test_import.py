@@ -38,6 +38,14 @@ MOST_MODULES = {
     "smg_simulator": 60,
 }
 
+OURS_OF_THE_FRONT_DOOR = {"Gateway": 12, "Config, Gateway, WorkerSpec": 105}
+"""Most modules of ours, as measured (7 and 98) and a few more: the rooms are loaded when a gateway is made."""
+HEAVY_OF_ROOMS = HEAVY - {"asyncio"}
+WHAT_A_GATEWAY_IS_MADE_OF = {
+    *("smg_core.gateway.assembly", "smg_core.pipeline.performers", "smg_core.apis.rows", "smg_core.fleet.roster"),
+    *("smg_core.app.app", "smg_core.app.direct", "smg_core.app.inprocess", "smg_core.serving.explain"),
+}
+
 ROOMS_WITHOUT_ENGINES = [
     "smg_core.config.config",
     "smg_core.routing",
@@ -71,12 +79,54 @@ def test_a_room_that_decides_loads_no_engine_and_no_server(room: str) -> None:
     assert loaded & {"grpc", "google", "numpy", "PIL", "uvicorn", "httpx", "httpx2", "tokenizers"} == set()
 
 
-@pytest.mark.full
-def test_the_gateway_is_loaded_when_it_is_first_asked_for() -> None:
-    loaded = loaded_by("import smg_core; smg_core.Gateway")
+@pytest.mark.parametrize(("names", "most"), OURS_OF_THE_FRONT_DOOR.items())
+def test_the_class_that_users_import_loads_none_of_the_rooms(names: str, most: int) -> None:
+    loaded = loaded_by(f"from smg_core import {names}")
+    ours = {name for name in loaded if name.startswith("smg_")}
 
-    assert "smg_core.gateway.gateway" in loaded
+    assert "smg_core.gateway.gateway" in ours
+    assert len(ours) <= most, sorted(ours)
+    assert HEAVY_OF_ROOMS & {name.partition(".")[0] for name in loaded} == set()
+
+
+@pytest.mark.full
+def test_a_gateway_that_is_made_has_loaded_its_rooms_and_no_library_of_those_that_are_off() -> None:
+    loaded = loaded_by("import smg_core; smg_core.Gateway(['grpc://a:1'])")
+
+    assert loaded >= WHAT_A_GATEWAY_IS_MADE_OF
     assert {"PIL", "uvicorn", "grpc"} & {name.partition(".")[0] for name in loaded} == set()
+
+
+CALLED = """
+import asyncio, sys, threading
+from smg_core import Gateway
+
+class OnTheLoop:
+    prefix = "smg_core.engines.codecs"
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread() and name.startswith(self.prefix):
+            print(name)
+
+async def main():
+    gateway = await asyncio.to_thread(Gateway.simulated)
+    sys.meta_path.insert(0, OnTheLoop())
+    async with gateway:
+        OnTheLoop.prefix = "smg_core."
+        asked = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}]}
+        await gateway.chat(asked)
+        [_ async for _ in gateway.stream(asked)]
+        await gateway.explain(asked)
+        print("answered")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.full
+def test_joining_engines_and_calls_load_nothing_on_the_event_loop_of_a_gateway_that_was_made_in_a_thread() -> None:
+    called = subprocess.run([sys.executable, "-c", CALLED], capture_output=True, text=True, check=True)
+
+    assert called.stdout.split() == ["answered"]
 
 
 @pytest.mark.full

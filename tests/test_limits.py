@@ -537,7 +537,7 @@ CONSTANTS: dict[str, str] = {
     "observability.tracing.sampling._HALF": FORMAT,
     "observability.tracing.spans.LONGEST_TEXT": SHOWN,
     "observability.tracing.spans._FAILED": FORMAT,
-    "gateway.assembly.READY_S": ASKED,
+    "gateway.gateway.READY_S": ASKED,
     "serving.tracing._SPANS": COST,
     "pipeline.calls.executor._SETTLED_S": PACE,
     "pipeline.prompt.custom_tools._MOST_GRAMMARS": COST,

@@ -5,7 +5,8 @@
     gateway = Gateway(workers=["grpc://gpu-0:50051", "grpc://gpu-1:50051"], policy="round_robin")
     app = gateway.asgi()
 
-Importing this package imports none of the rooms below it; a name is fetched when it is first used.
+Importing this package imports none of the rooms below it; a name is fetched when it is first used. What gateways are
+made of is loaded when the first one is made.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -325,11 +325,17 @@ def _with_functions(settings: McpSettings) -> McpSettings:
 
 
 def _functions_of(server: McpServer, given: Sequence[Callable[..., Any] | PythonTool]) -> tuple[ReadFunction, ...]:
-    if server.protocol == "web":
-        from smg_mcp.web.tools import web_tools  # loads an HTTP client
-
-        return checked_functions(web_tools(server.web or WebSettings()), f"mcp.servers.{server.name}.web")
     place = f"mcp.servers.{server.name}.functions"
+    if server.protocol == "web":
+        place = f"mcp.servers.{server.name}.web"
+        try:
+            from smg_mcp.web.tools import web_tools  # loads an HTTP client
+        except ModuleNotFoundError as error:
+            if error.name != "httpx":
+                raise
+            sentence = "this needs the package httpx, which is not installed: pip install 'smg-mcp[web]'"
+            raise McpConfigError(f"{place}: {sentence}") from None
+        return checked_functions(web_tools(server.web or WebSettings()), place)
     own = given if server.name.lower() == FUNCTIONS else ()
     return checked_functions([*functions_of(server.functions, place), *own], place)
 

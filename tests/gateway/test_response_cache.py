@@ -500,7 +500,7 @@ def test_a_gateway_without_it_loads_nothing_of_it() -> None:
     program = """
 import sys
 from smg_core import Gateway
-from smg_core.gateway.response_cache import adopt_caching
+Gateway()
 print(*(name for name in sys.modules if name.startswith("smg_core.response_cache")))
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

@@ -1,6 +1,6 @@
 """The keyword arguments of `Gateway`, for the constructors and functions that pass them on (edge: of the types that it names).
 
-Above: `gateway`, `simulated`, `launched`. Below: the roles that an argument may fill. Pure.
+Above: `gateway` and `assembly`, `simulated`, `launched`. Below: the roles that an argument may fill. Pure.
 """
 
 import random
@@ -47,6 +47,6 @@ class GatewayArguments(TypedDict, total=False):
     board: Board | None
     channel: Channel | None
     call_later: CallLater | None
-    apis: Sequence[ApiSpec]
+    apis: Sequence[ApiSpec] | None
     tools: ToolFunctions
     guardrails: "Sequence[Guardrail]"

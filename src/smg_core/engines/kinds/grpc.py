@@ -5,13 +5,17 @@ by `grpc_kind`. Pure. Above: table.
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from smg_core.engines.base import Codec, MediaPacking, Transport
 from smg_core.engines.connections.target import GRPC_SCHEMES, Target
 from smg_core.engines.kinds.kind import EngineKind, EnginePlace
-from smg_core.extras import with_install_line
+from smg_core.extras import needs, with_install_line
 
 __all__ = ["GRPC_KINDS", "grpc_kind"]
+
+_GRPCIO = "grpcio"
+_NAMED = "the library grpcio"
 
 
 def grpc_kind(name: str, codec: Callable[[], Codec], packing: Callable[[], MediaPacking] | None = None) -> EngineKind:
@@ -27,16 +31,18 @@ def _target(place: EnginePlace) -> Target:
 
 def _check(place: EnginePlace) -> None:
     _target(place)
+    if place.library == _GRPCIO and find_spec("grpc") is None:
+        raise ValueError(needs(_NAMED, "grpc"))
 
 
 def _transport(place: EnginePlace) -> Transport:
     target = _target(place)
     transport: Transport
-    if place.library == "grpcio":
+    if place.library == _GRPCIO:
         try:
             from smg_core.engines.grpc.grpcio import GrpcioTransport
         except ModuleNotFoundError as error:
-            raise with_install_line("the library grpcio", error) from None
+            raise with_install_line(_NAMED, error) from None
         transport = GrpcioTransport(
             target,
             limits=place.limits,

@@ -1,8 +1,9 @@
 """Opens the client of a worker's engine, of the kind that it is (edge). Above: fleet.connect. Below: table, token_ids."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
-from smg_core.engines.base import Engine, Transport
+from smg_core.engines.base import Codec, Engine, Transport
 from smg_core.engines.kinds.kind import EngineKind, EnginePlace
 from smg_core.engines.kinds.table import kinds_at
 from smg_core.engines.token_ids.client import EngineClient
@@ -31,10 +32,10 @@ async def _speaking(transport: Transport, kinds: Sequence[EngineKind], place: En
     codecs = [(each.name, each.codec) for each in kinds if each.codec is not None]
     failure: SmgError | None = None
     if len(codecs) == 1:
-        return EngineClient(codecs[0][1](), transport, place.limits)
+        return EngineClient(await _loaded(codecs[0][1]), transport, place.limits)
     for at, (_, codec) in enumerate(codecs):
         before = ", ".join(name for name, _ in codecs[:at]) or "none"
-        client = EngineClient(codec(), transport, place.limits, f"it answered; asked before: {before}")
+        client = EngineClient(await _loaded(codec), transport, place.limits, f"it answered; asked before: {before}")
         try:
             await client.health()
         except WorkerGone:
@@ -44,3 +45,8 @@ async def _speaking(transport: Transport, kinds: Sequence[EngineKind], place: En
         else:
             return client
     raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
+
+
+async def _loaded(codec: Callable[[], Codec]) -> Codec:
+    """A codec, made in a thread: the first of a dialect loads the messages of that, which takes too long for the event loop."""
+    return await asyncio.to_thread(codec)
