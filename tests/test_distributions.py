@@ -296,7 +296,6 @@ SAID_BY_PYTHON = {
     "called()": ("the library grpcio", "grpc", "grpcio"),
     "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
     "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
-    "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
     "kept('postgresql://h/db')": ("history.url of postgresql", "sqlalchemy", "postgres"),
     "kept('oracle://h/db')": ("history.url of oracle", "sqlalchemy", "oracle"),
     "kept('redis://h')": ("history.url of redis", "redis", "redis"),
