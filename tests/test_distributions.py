@@ -358,7 +358,6 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
     credentials = {"azure", "botocore", "google"}
     after_others = {
         "PIL",
-        "aiosqlite",
         "alembic",
         "greenlet",
         "joserfc",

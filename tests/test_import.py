@@ -23,7 +23,7 @@ HEAVY = {
     "asyncio",
     "google",
 }
-STORES = {"sqlalchemy", "alembic", "redis", "aiosqlite", "asyncpg", "oracledb"}
+STORES = {"sqlalchemy", "alembic", "redis", "asyncpg", "oracledb"}
 """Loaded when the settings name such a store."""
 # Most modules that a package may load beside what the interpreter loads itself. The parsers look for those that others
 # have installed (importlib.metadata), which is most of theirs.

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 YES = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
 
 UNUSED = (
-    *("sqlalchemy", "aiosqlite", "alembic", "mako", "pygments", "greenlet", "asyncpg", "redis", "oracledb"),
+    *("sqlalchemy", "alembic", "mako", "pygments", "greenlet", "asyncpg", "redis", "oracledb"),
     *("numpy", "PIL", "wasmtime", "grpc", "jsonschema", "yaml", "dns", "opentelemetry"),
     *("smg_multimodal", "smg_simulator"),
     *("smg_mcp.base", "smg_mcp.errors", "smg_mcp.tools", "mcp", "smg_core.tools.hosted"),

@@ -36,7 +36,7 @@ def test_a_path_is_the_one_that_sqlalchemy_read_from_the_same_url(path: str) -> 
     if refused:
         return
     database = make_url(url).database
-    assert found.name == (database if found.is_uri else str(Path(database or "").absolute()))
+    assert found.name == (database if found.path is None else str(Path(database or "").absolute()))
 
 
 @given(st.text(max_size=40))
@@ -53,8 +53,8 @@ def test_a_uri_has_its_parameters_and_a_path_has_none() -> None:
     assert sqlite_place("sqlite:////a/b%20c").name == "/a/b c"
     assert sqlite_place("sqlite:////a/b?mode=rwc").name == "/a/b"
     found = sqlite_place("sqlite:///file:/a/b?uri=true&mode=rwc&cache=shared")
-    assert (found.name, found.is_uri) == ("file:/a/b?cache=shared&mode=rwc", True)
-    assert sqlite_place("sqlite:///file:/a/b").is_uri
+    assert (found.name, found.path) == ("file:/a/b?cache=shared&mode=rwc", None)
+    assert sqlite_place("sqlite:///file:/a/b").path is None
 
 
 @pytest.mark.parametrize("more", ["", "?uri=true", "?uri=true&mode=rwc"])

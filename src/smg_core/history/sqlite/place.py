@@ -23,22 +23,22 @@ _YES = frozenset({"true", "yes", "on", "y", "t", "1"})
 
 @attrs.frozen
 class SqlitePlace:
-    """The file of a history: its name as SQLite takes it, and whether that is a URI."""
+    """The file of a history: its name as SQLite takes it, and its path; None where the name is a URI, which may lead to none."""
 
     name: str
-    is_uri: bool
+    path: Path | None
 
     def connected(self, seconds: float) -> sqlite3.Connection:
         """A connection that any thread may use, one at a time, and that waits `seconds` for others. Raises sqlite3.Error."""
         return sqlite3.connect(
-            self.name, timeout=seconds, isolation_level=None, check_same_thread=False, uri=self.is_uri
+            self.name, timeout=seconds, isolation_level=None, check_same_thread=False, uri=self.path is None
         )
 
     def found(self) -> tuple[int, int] | None:
-        """Which file the name leads to now; None for a URI, which may lead to none. Raises OSError."""
-        if self.is_uri:
+        """Which file the path leads to now. Raises OSError."""
+        if self.path is None:
             return None
-        found = Path(self.name).stat()
+        found = self.path.stat()
         return found.st_dev, found.st_ino
 
     def check(self, opened: tuple[int, int] | None) -> None:
@@ -68,5 +68,6 @@ def sqlite_place(url: str) -> SqlitePlace:
         )
     if query.pop("uri", "").lower() in _YES or file.startswith("file:"):
         more = "&".join([f"{name}={quote(value)}" for name, value in sorted(query.items())])
-        return SqlitePlace(f"{file}?{more}" if more else file, is_uri=True)
-    return SqlitePlace(str(Path(file).absolute()), is_uri=False)
+        return SqlitePlace(f"{file}?{more}" if more else file, None)
+    path = Path(file).absolute()
+    return SqlitePlace(str(path), path)

@@ -272,7 +272,7 @@ def _opened(
     place: SqlitePlace, names: Names, seconds: float, *, flush: bool, migrate: bool
 ) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
     """The connection that writes, and which file it has open. Raises StoreFailed, and what is in `FAILURES`."""
-    prepare_file(place.name, seconds, uri=place.is_uri)
+    prepare_file(place.name, seconds, uri=place.path is None)
     opened, connection = place.found(), place.connected(seconds)
     try:
         connection.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")

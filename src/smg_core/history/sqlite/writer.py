@@ -60,7 +60,8 @@ class SqliteWriter:
         self._waiting: deque[_Waiting] = deque()
         self._writes: list[_Waiting] = []  # what the thread has
         self._is_called = False  # whether the next turn of the loop looks at what waits
-        self._late: asyncio.TimerHandle | None = None
+        self._since = 0.0  # when it got them
+        self._watch: asyncio.TimerHandle | None = None
         self._closing = False
         self._asked: SimpleQueue[list[StoreWrite | _Job] | None] = SimpleQueue()
         self._ended = self._loop.create_future()
@@ -99,12 +100,16 @@ class SqliteWriter:
     def _send(self) -> None:
         """Give the thread what waits, if it has nothing; where nothing comes any more, that it may end."""
         self._is_called = False
-        while self._waiting and not self._writes:
-            taken = [self._waiting.popleft() for _ in range(min(self._bounds.group, len(self._waiting)))]
-            self._writes = [each for each in taken if not each.answer.done()]  # others have left
-            self._bytes -= sum([each.bytes for each in taken if each.answer.done()])
+        while self._waiting and len(self._writes) < self._bounds.group:
+            waiting = self._waiting.popleft()
+            if waiting.answer.done():  # it has left
+                self._bytes -= waiting.bytes
+            else:
+                self._writes.append(waiting)
         if self._writes:
-            self._late = self._loop.call_later(self._bounds.timeout_s, self._is_late)
+            self._since = self._loop.time()
+            if self._watch is None:
+                self._watch = self._loop.call_later(self._bounds.timeout_s, self._look)
             self._asked.put([each.work for each in self._writes])
         elif self._closing:
             self._asked.put(None)
@@ -112,12 +117,6 @@ class SqliteWriter:
     def _answered(self, outcomes: Sequence[Any]) -> None:
         """Tell those whose transaction has ended, and begin the next."""
         written, self._writes = self._writes, []
-        if self._late is not None:
-            self._late.cancel()
-        self._answer(written, outcomes)
-        self._send()
-
-    def _answer(self, written: Sequence[_Waiting], outcomes: Sequence[Any]) -> None:
         for waiting, outcome in zip(written, outcomes, strict=True):
             self._bytes -= waiting.bytes
             if waiting.answer.done():
@@ -126,6 +125,16 @@ class SqliteWriter:
                 waiting.answer.set_exception(outcome)
             else:
                 waiting.answer.set_result(outcome)
+        self._send()
+
+    def _look(self) -> None:
+        """See whether the transaction takes too long. There is one timer for all of them, and none where nothing is written."""
+        self._watch = None
+        left = self._since + self._bounds.timeout_s - self._loop.time()
+        if self._writes and left > 0:
+            self._watch = self._loop.call_later(left, self._look)
+        elif self._writes:
+            self._is_late()
 
     def _is_late(self) -> None:
         """Answer those who have waited too long for a transaction, and those behind them each time that it is too long again. A
@@ -142,13 +151,14 @@ class SqliteWriter:
         if self._closing and not self._waiting:
             self._over()
         else:
-            self._late = self._loop.call_later(self._bounds.timeout_s, self._is_late)
+            self._since = self._loop.time()
+            self._watch = self._loop.call_later(self._bounds.timeout_s, self._look)
 
     def _over(self) -> None:
         """The thread has ended, or is given up: nobody waits for ever, and nobody begins to."""
         self._closing = True
-        if self._late is not None:
-            self._late.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
         for each in (*self._writes, *self._waiting):
             if not each.answer.done():
                 each.answer.set_exception(StoreFailed("failed", "the writing has ended"))

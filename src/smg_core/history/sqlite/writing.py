@@ -6,7 +6,8 @@ Decides nothing about connections, threads and time. Above: `writer`. Below: `st
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -53,51 +54,49 @@ class SqliteWriting:
 
     def merged(self, connection: sqlite3.Connection, writes: Sequence[StoreWrite], now: float) -> None:
         """Do plain writes together. When one fails, all do, and nobody knows which: try them one by one, by `alone`."""
-        waiting = [self._steps(write, now) for write in writes]
-        while waiting:
+        each_ones = [
+            [step for each in write.operations for step in self._steps(write.tenant, each, now)] for write in writes
+        ]
+        for steps in zip_longest(*each_ones):
             together: dict[str, list[_Values]] = {}
-            going: list[Iterator[_Step]] = []
-            for steps in waiting:
-                step = next(steps, None)
+            for step in steps:
                 if step is not None:
                     together.setdefault(step[0], []).extend(step[1])
-                    going.append(steps)
             for statement, rows in together.items():
                 _execute(connection, statement, rows)
-            waiting = going
 
-    def _steps(self, write: StoreWrite, now: float) -> Iterator[_Step]:
-        for operation in write.operations:
-            yield from self._plain_steps(write.tenant, operation, now)
-
-    def _plain_steps(self, tenant: str, operation: StoreOperation, now: float) -> Iterator[_Step]:
+    def _steps(self, tenant: str, operation: StoreOperation, now: float) -> Sequence[_Step]:
         of = self._of
         match operation:
             case PutResponse(response):
-                yield of.put_response, [_response_row(tenant, response, now)]
-                yield of.drop_response_items, [(tenant, response.id)]
-                yield of.add_response_item, [(tenant, item, response.id) for item in dict.fromkeys(response.item_ids)]
+                held = [(tenant, item, response.id) for item in dict.fromkeys(response.item_ids)]
+                return (
+                    (of.put_response, [_response_row(tenant, response, now)]),
+                    (of.drop_response_items, [(tenant, response.id)]),
+                    (of.add_response_item, held),
+                )
             case PutRecord(record):
-                yield of.put_record, [_record_row(tenant, record, now)]
+                return ((of.put_record, [_record_row(tenant, record, now)]),)
             case AppendEvents(id, events, expires_at):
-                yield of.drop_expired["event_logs"], [(tenant, id, now)]
-                yield of.orphans["event_logs"], [(tenant, id)]
-                yield of.put_event_log, [(tenant, id, expires_at)]
-                yield of.add_event, [(tenant, id, event.number, event.data) for event in events]
+                return (
+                    (of.drop_expired["event_logs"], [(tenant, id, now)]),
+                    (of.orphans["event_logs"], [(tenant, id)]),
+                    (of.put_event_log, [(tenant, id, expires_at)]),
+                    (of.add_event, [(tenant, id, event.number, event.data) for event in events]),
+                )
             case DeleteResponse(id):
-                for statement in (of.drop_response, of.drop_response_items, of.drop_event_log, of.drop_events):
-                    yield statement, [(tenant, id)]
+                dropped = (of.drop_response, of.drop_response_items, of.drop_event_log, of.drop_events)
+                return [(statement, [(tenant, id)]) for statement in dropped]
             case DeleteEvents(id):
-                yield of.drop_event_log, [(tenant, id)]
-                yield of.drop_events, [(tenant, id)]
+                return [(statement, [(tenant, id)]) for statement in (of.drop_event_log, of.drop_events)]
             case DeleteConversation(id):
-                yield of.drop_conversation, [(tenant, id)]
-                yield of.drop_items, [(tenant, id)]
+                return [(statement, [(tenant, id)]) for statement in (of.drop_conversation, of.drop_items)]
             case DeleteRecord(kind, id):
-                yield of.drop_record, [(tenant, kind, id)]
+                return ((of.drop_record, [(tenant, kind, id)]),)
             case ExtendExpiry(what, id, until, kind):
                 key = (tenant, kind, id) if what == "record" else (tenant, id)
-                yield of.extend[what], [(until, *key, now, until)]
+                return ((of.extend[what], [(until, *key, now, until)]),)
+        return ()
 
     # ------------------------------------------------------------------------------------------------------------ alone
 
@@ -114,7 +113,7 @@ class SqliteWriting:
 
     def _do(self, connection: sqlite3.Connection, tenant: str, operation: StoreOperation, now: float) -> None:
         try:
-            for statement, rows in self._plain_steps(tenant, operation, now):
+            for statement, rows in self._steps(tenant, operation, now):
                 _execute(connection, statement, rows)
         except sqlite3.IntegrityError:
             if not isinstance(operation, AppendEvents):
