@@ -53,6 +53,7 @@ TIERS: tuple[str, ...] = (
         engines engines.http history.memory history.redis history.sql lease limits machine mesh.carriers middleware
         observability.tracing retrieval sealing smg_mcp.functions smg_mcp.sessions wire
     """,
+    "history.sqlite",
     """
         apis.google apis.responses.wire credentials.renewal engines.grpc.h2 engines.kv_zmq engines.openai history
         containers.interpreter history.sql.migrations.versions http ledger pipeline.prompt smg_mcp.web smg_simulator.answers wasm

@@ -306,7 +306,6 @@ SAID_BY_PYTHON = {
     "start(workers__transport='grpcio')": ("workers[0]: the library grpcio", "grpc", "grpcio"),
     "door('smg_core.wasm', 'WasmHost')": ("smg_core.wasm.WasmHost", "wasmtime", "plugins"),
     "Gateway().http_client()": ("an HTTP client", "httpx", "server"),
-    "kept('sqlite:///h.db')": ("history.url of sqlite", "sqlalchemy", "history"),
     "kept('postgresql://h/db')": ("history.url of postgresql", "sqlalchemy", "postgres"),
     "kept('oracle://h/db')": ("history.url of oracle", "sqlalchemy", "oracle"),
     "kept('redis://h')": ("history.url of redis", "redis", "redis"),
@@ -369,7 +368,6 @@ def test_every_package_that_has_an_extra_is_missed_by_name() -> None:
     credentials = {"azure", "botocore", "google"}
     after_others = {
         "PIL",
-        "aiosqlite",
         "alembic",
         "greenlet",
         "joserfc",

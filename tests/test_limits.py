@@ -499,6 +499,7 @@ CONSTANTS: dict[str, str] = {
     "history.sealing._NONCE": FORMAT,
     "history.sql.store._EXPORTED": PACE,
     "history.sql.store._HOLDING": PACE,
+    **dict.fromkeys((f"history.sqlite.store.{name}" for name in ("_EXPORTED", "_HOLDING")), PACE),
     "history.sql.sqlite_file._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
     "history.sql.migrate._LOCK": SIGN,
     "history.sql.tables.LONGEST_NAME": FORMAT,
@@ -1166,7 +1167,7 @@ DEFAULTS: dict[str, str] = {
     "engines.vendors.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("store.base", "guard", "deferred", "memory.store", "redis.store", "sql.store")
+        for store in ("store.base", "guard", "deferred", "memory.store", "redis.store", "sql.store", "sqlite.store")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "mesh.state.replica.expire.most": PACE,

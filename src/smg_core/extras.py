@@ -14,7 +14,6 @@ EXTRA_OF = {
     "PIL": "vision",
     "aioice": "realtime",
     "aiortc": "realtime",
-    "aiosqlite": "history",
     "alembic": "history",
     "asyncpg": "postgres",
     "av": "realtime",

@@ -251,6 +251,7 @@ OURS: dict[str, tuple[str, ...]] = {
         ),
         *("workers/worker.py: self.state", "engines/openai/events.py: how", "engines/grpc/h2/stream.py: what"),
         *("history/sql/failures.py: what", "history/sql/group_commit.py: why"),
+        *("history/sqlite/failures.py: what", "history/sqlite/writer.py: why"),
         *("engines/vendors/bedrock/event_stream.py: why", "engines/realtime/connection.py: how"),
     ),
     "a sentence of ours that has known words alone already": (

@@ -20,11 +20,14 @@ from smg_core.history.memory.store import MemoryStore
 from smg_core.history.opening import guarded
 from smg_core.history.redis.store import RedisStore
 from smg_core.history.settings import HistoryConfig
+from smg_core.history.sql.bounds import SqlBounds
 from smg_core.history.sql.engines import engines
 from smg_core.history.sql.names import Names
-from smg_core.history.sql.store import SqlBounds, SqlStore
+from smg_core.history.sql.store import SqlStore
 from smg_core.history.sql.tables import StoreTables
 from smg_core.history.sql.version import SchemaVersion
+from smg_core.history.sqlite.place import sqlite_place
+from smg_core.history.sqlite.store import SqliteStore
 from smg_core.testing import FakeClock
 
 BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]
@@ -73,7 +76,7 @@ def opened(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> 
     if request.param == "encrypted":
         return opens_memory(clock, keys=(KEY,))
     if request.param == "sqlite":
-        return opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+        return opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     server = request.getfixturevalue(request.param)
     if request.param == "valkey":
         return opens_redis(server, request.getfixturevalue("schema") + ":", clock)
@@ -121,7 +124,7 @@ def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:
     @asynccontextmanager
     async def open_sql() -> AsyncIterator[Backend]:
         bounds = attrs.evolve(BOUNDS, **changes)
-        pair = engines(url, connections=2, seconds=PATIENCE, flush=False)
+        pair = engines(url, connections=2, seconds=PATIENCE)
         store = await SqlStore.open(*pair, StoreTables(names), clock, bounds, SchemaVersion(names))
         try:
             yield store
@@ -129,6 +132,19 @@ def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:
             await store.close()
 
     return open_sql
+
+
+def opens_sqlite(url: str, names: Names, clock: FakeClock, **changes) -> Open:
+    @asynccontextmanager
+    async def open_sqlite() -> AsyncIterator[Backend]:
+        bounds = attrs.evolve(BOUNDS, **changes)
+        store = await SqliteStore.open(sqlite_place(url), names, clock, bounds, readers=2, flush=False)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return open_sqlite
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The file of SQLite: what was acknowledged outlives the process, names can be the deployment's own, tables move forward."""
 
 import asyncio
+import gzip
 import os
 import signal
 import sqlite3
@@ -14,19 +15,20 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from tests.history.conformance import conversation, item, record, response
-from tests.history.conftest import BOUNDS, opens_sql
+from tests.history.conftest import opens_sqlite
 from tests.shared import PATIENCE
 
 from smg_core.clock import SystemClock
 from smg_core.errors import StoreFailed
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
-from smg_core.history.sql.engines import engines
-from smg_core.history.sql.names import FOLDER, Names
+from smg_core.history.sql.migrate import Migrations
+from smg_core.history.sql.names import FOLDER, Names, newest_version
 from smg_core.history.sql.sqlite_file import _write_ahead
-from smg_core.history.sql.store import SqlStore
 from smg_core.history.sql.tables import StoreTables
 from smg_core.history.sql.version import SchemaVersion
+from smg_core.history.sqlite.place import sqlite_place
+from smg_core.history.sqlite.schema import STEPS, bring_up_to_date
 from smg_core.history.store.base import (
     AppendEvents,
     AppendItems,
@@ -40,6 +42,9 @@ from smg_core.history.store.base import (
 from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
+
+OLD_FILE = Path(__file__).parent / "files" / "history-9aa540f5.db.gz"
+"""A file that a gateway of that commit has made, by SQLAlchemy and Alembic."""
 
 WRITER = """
 import asyncio, sys
@@ -104,7 +109,7 @@ async def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> No
 
 
 async def test_what_was_written_is_there_when_the_file_is_opened_again(tmp_path: Path, clock) -> None:
-    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    opened = opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     async with opened() as store:
         await store.write("acme", [response(clock), conversation(clock), AppendItems("conv_1", (item(clock, "a"),))])
         lease = await store.acquire("acme", "response", "resp_1", "one", 30)
@@ -117,7 +122,7 @@ async def test_what_was_written_is_there_when_the_file_is_opened_again(tmp_path:
 
 
 async def test_two_processes_may_open_a_new_file_at_once_and_both_write(tmp_path: Path, clock) -> None:
-    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    opened = opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     one, two = opened(), opened()
     stores = await asyncio.gather(one.__aenter__(), two.__aenter__())
     await asyncio.gather(
@@ -128,14 +133,15 @@ async def test_two_processes_may_open_a_new_file_at_once_and_both_write(tmp_path
 
 
 async def test_a_chain_of_fifty_is_loaded_in_one_statement(tmp_path: Path, clock) -> None:
-    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    opened = opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     async with opened() as store:
         for turn in range(50):
             previous = f"resp_{turn - 1}" if turn else None
             await store.write("acme", [response(clock, f"resp_{turn}", previous_id=previous)])
+        await store.chain("acme", "resp_49")
         statements = []
-        engine = store._reading.sync_engine
-        sa.event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+        (connection,) = store._readers._free
+        connection.set_trace_callback(statements.append)
 
         assert len((await store.chain("acme", "resp_49")).links) == 50
         assert len(statements) == 1
@@ -150,7 +156,7 @@ OWN = Names.parse(
 
 @pytest.mark.full
 async def test_tables_and_columns_have_the_names_of_the_deployment(tmp_path: Path, clock) -> None:
-    async with opens_sql(f"sqlite:///{tmp_path}/history.db", OWN, clock)() as store:
+    async with opens_sqlite(f"sqlite:///{tmp_path}/history.db", OWN, clock)() as store:
         await store.write("acme", [response(clock, body=b"{}"), conversation(clock), record(clock, "b")])
         await store.write("acme", [AppendItems("conv_1", (item(clock, "a"),))])
         assert (await store.response("acme", "resp_1")).body == b"{}"
@@ -163,7 +169,7 @@ async def test_tables_and_columns_have_the_names_of_the_deployment(tmp_path: Pat
 @pytest.mark.parametrize("names", [Names(), OWN], ids=["usual", "own"])
 async def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path, clock, names: Names) -> None:
     url = f"sqlite:///{tmp_path}/history.db"
-    async with opens_sql(url, names, clock)():
+    async with opens_sqlite(url, names, clock)():
         pass
     engine = sa.create_engine(url)
     with engine.connect() as connection:
@@ -172,41 +178,90 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path,
     engine.dispose()
 
 
-NEXT = """
-import sqlalchemy as sa
-from alembic import op
+def shape(file: Path) -> dict[str, object]:
+    """Tables with their columns and keys, and indexes with theirs."""
+    with sqlite3.connect(file) as connection:
+        made = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        found = {}
+        for kind, name, table, text in made:
+            about = connection.execute(f"PRAGMA {'table' if kind == 'table' else 'index'}_xinfo('{name}')").fetchall()
+            found[name] = (kind, table, (text or "").replace('"', "").partition(" WHERE ")[2], about)
+    connection.close()
+    return found
 
-revision, down_revision = "0002", "0001"
 
-def upgrade(names):
-    op.add_column(names.table("responses"), sa.Column("extra", sa.String(20)))
-"""
+@pytest.mark.parametrize("names", [Names(), OWN], ids=["usual", "own"])
+async def test_the_tables_are_those_that_alembic_makes_and_alembic_finds_them_up_to_date(
+    tmp_path: Path, clock, names: Names
+) -> None:
+    async with opens_sqlite(f"sqlite:///{tmp_path}/ours.db", names, clock)():
+        pass
+    migrations = Migrations(names, FOLDER, allowed=False)
+    for file in ("theirs", "ours"):
+        engine = sa.create_engine(f"sqlite:///{tmp_path}/{file}.db")
+        with engine.begin() as connection:
+            if file == "theirs":
+                Migrations(names, FOLDER, allowed=True).run(connection)
+            assert SchemaVersion(names).is_newest(connection)
+            assert not migrations.outdated(connection)
+        engine.dispose()
+
+    assert shape(tmp_path / "ours.db") == shape(tmp_path / "theirs.db")
+    assert [*STEPS][-1] == newest_version()
+
+
+async def test_a_file_of_an_older_gateway_is_read_and_written(tmp_path: Path, clock) -> None:
+    file = tmp_path / "history.db"
+    file.write_bytes(gzip.decompress(OLD_FILE.read_bytes()))
+    before = shape(file)
+    clock.advance(1_764_000_010 - clock.time())
+    async with opens_sqlite(f"sqlite:///{file}", Names(), clock)() as store:
+        first = await store.response("acme", "resp_1")
+        assert (first.body, first.input, first.output) == (b'{"id":"resp_1"}', b'["a"]', b'["b"]')
+        assert (first.version, first.created_at, first.pending) == (1, 1_764_000_000.25, False)
+        assert [link.id for link in (await store.chain("acme", "resp_2")).links] == ["resp_1", "resp_2"]
+        assert [each.id for each in await store.holding("acme", ["msg_2"])] == ["resp_1"]
+        assert [each.body for each in (await store.items("acme", "conv_1")).data] == [b'{"n":%d}' % n for n in range(3)]
+        assert await store.last_event("acme", "resp_2") == 3
+        assert [each.id for each in (await store.records("", "batch")).data] == ["batch_1"]
+        assert await store.abandoned("response") == ()
+        clock.advance(30)
+        assert [each.id for each in await store.abandoned("response")] == ["resp_2"]
+        assert (await store.acquire("acme", "response", "resp_2", "two", 9)).token == 2
+        await store.write("acme", [response(clock, "resp_1", if_version=1), AppendItems("conv_1", (item(clock, "x"),))])
+        assert [each.position.number for each in (await store.items("acme", "conv_1")).data] == [0, 1, 2, 3]
+    assert shape(file) == before
+
+
+async def test_a_table_of_ours_without_its_version_is_a_failure_and_not_written_over(tmp_path: Path, clock) -> None:
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        connection.execute("CREATE TABLE smg_responses (a)")
+    connection.close()
+    with pytest.raises(StoreFailed, match="already exists"):
+        async with opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)():
+            pass
+    assert [*shape(tmp_path / "history.db")] == ["smg_responses"]
+
+
+def _add_a_column(connection: sqlite3.Connection, names: Names) -> None:
+    connection.execute(f"ALTER TABLE {names.table('responses')} ADD COLUMN extra VARCHAR(20)")
 
 
 async def test_tables_move_forward_while_a_process_of_the_version_before_goes_on(tmp_path: Path, clock) -> None:
     url, names = f"sqlite:///{tmp_path}/history.db", Names()
-    folder = tmp_path / "migrations"
-    (folder / "versions").mkdir(parents=True)
-    first = FOLDER / "versions/v0001_first.py"
-    (folder / "versions/v0001_first.py").write_text(first.read_text())
-    (folder / "versions/v0002_next.py").write_text(NEXT)
 
-    async with opens_sql(url, names, clock)() as old:
+    async with opens_sqlite(url, names, clock)() as old:
         await old.write("acme", [response(clock, "resp_1")])
-        later = engines(url, connections=1, seconds=PATIENCE, flush=False)
-        new = await SqlStore.open(*later, StoreTables(names), clock, BOUNDS, SchemaVersion(names, folder))
-        await asyncio.gather(
-            *(store.write("acme", [response(clock, f"resp_{n}")]) for n, store in ((2, old), (3, new)))
-        )
-        assert [await store.response("acme", f"resp_{n}") is not None for n in (1, 2, 3) for store in (old, new)] == [
-            True
-        ] * 6
-        await new.close()
+        later = sqlite_place(url).connected(PATIENCE)
+        bring_up_to_date(later, names, allowed=True, steps={**STEPS, "0002": _add_a_column})
+        later.close()
+        await old.write("acme", [response(clock, "resp_2")])
+        assert [await old.response("acme", f"resp_{n}") is not None for n in (1, 2)] == [True] * 2
     with sqlite3.connect(tmp_path / "history.db") as connection:
-        assert connection.execute("SELECT extra FROM smg_responses").fetchall() == [(None,)] * 3
+        assert connection.execute("SELECT extra FROM smg_responses").fetchall() == [(None,)] * 2
 
     with pytest.raises(StoreFailed, match="newer than this program"):
-        async with opens_sql(url, names, clock)():
+        async with opens_sqlite(url, names, clock)():
             pass
 
 
@@ -234,9 +289,9 @@ def test_a_wrong_name_is_refused(names: list[str], complaint: str) -> None:
 
 
 async def test_a_full_disk_is_said_and_what_was_there_is_still_read(tmp_path: Path, clock) -> None:
-    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)() as store:
+    async with opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)() as store:
         await store.write("acme", [response(clock)])
-        sa.event.listen(store._engine.sync_engine, "begin", lambda c: c.exec_driver_sql("PRAGMA max_page_count=60"))
+        store._writer._connection.execute("PRAGMA max_page_count=60")
         with pytest.raises(StoreFailed) as failed:
             await store.write("acme", [response(clock, "resp_2", body=b'"' + b"x" * 1_000_000 + b'"')])
         assert (failed.value.reason, failed.value.status) == ("full", 503)
@@ -259,7 +314,7 @@ async def test_a_new_file_is_its_users_alone_and_an_old_one_keeps_its_rights(tmp
     old.touch()
     old.chmod(0o640)
     for file, rights in ((new, 0o600), (old, 0o640)):
-        async with opens_sql(f"sqlite:///{file}", Names(), clock)() as store:
+        async with opens_sqlite(f"sqlite:///{file}", Names(), clock)() as store:
             await store.write("acme", [response(clock)])
             beside = list(tmp_path.glob(f"{file.name}*"))
             assert len(beside) > 1
@@ -267,7 +322,7 @@ async def test_a_new_file_is_its_users_alone_and_an_old_one_keeps_its_rights(tmp
 
 
 async def test_a_store_that_is_behind_refuses_more_than_may_wait(tmp_path: Path, clock) -> None:
-    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_writes=5)() as store:
+    async with opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_writes=5)() as store:
         outcomes = await asyncio.gather(
             *(store.write("acme", [response(clock, f"resp_{n}")]) for n in range(8)), return_exceptions=True
         )
@@ -287,7 +342,7 @@ async def test_writes_that_wait_are_bounded_in_bytes_of_every_kind_and_one_that_
         AppendEvents("resp_1", (StoredEvent(1, text),)),
         PutRecord(StoredRecord(kind="batch", id="batch_1", body=text, created_at=0)),
     ]
-    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_bytes=1500)() as store:
+    async with opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_bytes=1500)() as store:
         for first in writes[1:]:  # larger than what may wait, but nothing waits
             outcomes = await asyncio.gather(
                 *(store.write("acme", [each]) for each in (first, *writes)), return_exceptions=True
@@ -299,7 +354,7 @@ async def test_writes_that_wait_are_bounded_in_bytes_of_every_kind_and_one_that_
 
 
 async def test_closing_finishes_what_waits(tmp_path: Path, clock) -> None:
-    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    opened = opens_sqlite(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     async with opened() as store:
         log = AppendEvents("resp_1", tuple(StoredEvent(n, b"{}") for n in range(5)))
         waiting = [asyncio.ensure_future(store.write("acme", [response(clock), log]))]
@@ -313,7 +368,7 @@ async def test_closing_finishes_what_waits(tmp_path: Path, clock) -> None:
 async def test_a_file_that_is_deleted_or_replaced_is_a_failure_and_no_loss_in_silence(tmp_path: Path, clock) -> None:
     url, away = f"sqlite:///{tmp_path}/history.db", tmp_path / "away"
     away.mkdir()
-    async with opens_sql(url, Names(), clock)() as store:
+    async with opens_sqlite(url, Names(), clock)() as store:
         await store.write("acme", [response(clock)])
         for file in tmp_path.glob("history.db*"):
             file.rename(away / file.name)
@@ -324,7 +379,7 @@ async def test_a_file_that_is_deleted_or_replaced_is_a_failure_and_no_loss_in_si
                 await store.response("acme", "resp_1")
         assert not list(tmp_path.glob("history.db*"))
 
-        async with opens_sql(url, Names(), clock)() as other:
+        async with opens_sqlite(url, Names(), clock)() as other:
             await other.write("acme", [response(clock, "resp_3")])
             with pytest.raises(StoreFailed, match="not the file that was opened"):
                 await store.response("acme", "resp_3")

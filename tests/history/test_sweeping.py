@@ -1,10 +1,11 @@
 """A sweep deletes what has expired at the moment in which it is deleted, and nothing that another process keeps anew meanwhile.
 
-In PostgreSQL a process may write between any two statements of another. SQLite has one writer at a time; its statements are the
-same, and here a write is put between them. What Redis does is in test_redis.py.
+In PostgreSQL a process may write between any two statements of another; its statements are played in SQLite here, with a write
+put between them. SQLite has one writer at a time, and its own statements do the same. What Redis does is in test_redis.py.
 """
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -15,8 +16,12 @@ from tests.history.conftest import opens_sql
 
 from smg_core.history.sql.names import Names
 from smg_core.history.sql.statements import Statements
+from smg_core.history.sql.store_write import StoreWrite
 from smg_core.history.sql.tables import StoreTables
-from smg_core.history.sql.writing import StoreWrite, Writing
+from smg_core.history.sql.writing import Writing
+from smg_core.history.sqlite.schema import bring_up_to_date
+from smg_core.history.sqlite.statements import SqliteStatements
+from smg_core.history.sqlite.writing import SqliteWriting
 from smg_core.history.store.base import LEASE_KEPT_S, AppendEvents, AppendItems, StoredEvent, StoreOperation
 from smg_core.testing import FakeClock
 
@@ -76,6 +81,67 @@ def connection(tables: StoreTables) -> Any:
         tables.metadata.create_all(connection)
         yield connection
     engine.dispose()
+
+
+class InSqlite:
+    """SQLite's own writing, over a connection between whose statements another may write."""
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, factory=Overtaken)
+        bring_up_to_date(self.connection, Names(), allowed=True)
+        self.writing = SqliteWriting(SqliteStatements(Names()))
+
+    def counts(self) -> dict[str, int]:
+        tables = ("responses", "response_items", "conversations", "items", "event_logs", "events", "records")
+        found = {each: self.connection.execute(f"SELECT count(*) FROM smg_{each}").fetchone()[0] for each in tables}
+        return {name: count for name, count in found.items() if count}
+
+
+class Overtaken(sqlite3.Connection):
+    """Has `waiting` done once, before rows of `table` are deleted."""
+
+    table = ""
+    waiting: list[Callable[[], object]] = []  # noqa: RUF012
+
+    def _look(self, statement: str) -> None:
+        if self.waiting and statement.startswith(f'DELETE FROM "smg_{self.table}" '):
+            self.waiting.pop()()
+
+    def execute(self, statement: str, *given: Any) -> sqlite3.Cursor:
+        self._look(statement)
+        return super().execute(statement, *given)
+
+    def executemany(self, statement: str, *given: Any) -> sqlite3.Cursor:
+        self._look(statement)
+        return super().executemany(statement, *given)
+
+
+@pytest.fixture
+def sqlite() -> Iterator[InSqlite]:
+    found = InSqlite()
+    yield found
+    found.connection.close()
+
+
+@things
+def test_in_sqlite_too_what_is_kept_anew_before_it_is_deleted_stays_whole(
+    sqlite: InSqlite, clock: FakeClock, thing: Thing
+) -> None:
+    def keep() -> None:
+        sqlite.writing.alone(
+            sqlite.connection, StoreWrite("t", thing.made(clock, clock.time() + 10), None), clock.time()
+        )
+
+    keep()
+    clock.advance(20)
+    sqlite.connection.table, sqlite.connection.waiting = thing.table, [keep]
+    sqlite.writing.sweep(sqlite.connection, 10, clock.time())
+
+    assert sqlite.counts() == kept(thing)
+    assert sqlite.connection.waiting == []
+    clock.advance(20)
+    assert sqlite.writing.sweep(sqlite.connection, 10, clock.time()) == 1
+    assert sqlite.counts() == {}
 
 
 def before_first_delete(connection: sa.Connection, table: str, do: Callable[[], object]) -> None:

@@ -126,7 +126,7 @@ async def _database(look: _Look, scheme: str) -> StoresFound:
     from smg_core.history.sql.failures import failures_of
 
     pair = await asyncio.to_thread(
-        engines, look.url, connections=1, seconds=look.timeout, flush=False, pooled=scheme == "postgresql"
+        engines, look.url, connections=1, seconds=look.timeout, pooled=scheme == "postgresql"
     )
     began = look.clock.monotonic()
     try:

@@ -6,9 +6,9 @@
         await store.write("acme", [PutRecord(StoredRecord(kind="note", id="n-1", body=b"{}", created_at=0.0))])
 
 Begin with `store.base`: the records, and the role of a store. `opening` opens the one that a URL names: `memory` in this process,
-`sql` in SQLite, PostgreSQL or Oracle, `redis` in Redis or Valkey. `guard` is what the gateway holds: a store behind its `rules`
-(names, retention, zero retention), encryption (`sealing`) and `hooks`. Nothing here knows an API. The names
-below load their modules when they are first used.
+`sqlite` in a file, `sql` in PostgreSQL or Oracle, `redis` in Redis or Valkey. `guard` is what the gateway holds: a store behind
+its `rules` (names, retention, zero retention), encryption (`sealing`) and `hooks`. Nothing here knows an API. The names below
+load their modules when they are first used.
 """
 
 from typing import TYPE_CHECKING

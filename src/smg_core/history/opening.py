@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.util import find_spec
 
 import attrs
 
@@ -23,6 +22,7 @@ from smg_core.history.hooks import Hook
 from smg_core.history.memory.store import MemoryStore
 from smg_core.history.rules import Rules
 from smg_core.history.settings import EXTRAS, HistoryConfig
+from smg_core.history.sql.bounds import SqlBounds
 from smg_core.history.sql.names import Names
 from smg_core.history.sql.sqlite_file import OLDEST_SQLITE, SqliteFile, file_of, prepare_file
 from smg_core.hooks import Observer, SilentObserver
@@ -32,9 +32,6 @@ from smg_core.settings import ConfigError, nearest
 __all__ = ["UnopenedHistory", "guarded", "open_history", "open_store", "unopened_history"]
 
 _DEFAULTS = HistoryConfig()
-
-_NEEDED = ("sqlalchemy", "aiosqlite", "greenlet", "alembic")
-"""What opening an SQLite file loads."""
 
 
 async def open_history(
@@ -100,8 +97,6 @@ def _unopened_file(config: HistoryConfig, now: float) -> SqliteFile | None:
     path = file_of(config.url or "")
     if path is None or config.schema is not None or sqlite3.sqlite_version_info < OLDEST_SQLITE:
         return None
-    if any(find_spec(each) is None for each in _NEEDED):
-        return None
     names = Names.parse(config.prefix, config.schema, config.names)
     prepare_file(path, config.timeout_s)
     file = SqliteFile(path, names, config.timeout_s)
@@ -143,7 +138,7 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
             most_link_bytes=config.chain_bytes,
             most_page_bytes=config.page_bytes,
         )
-    prepare = _redis if EXTRAS[scheme] == "redis" else _sql
+    prepare = _redis if EXTRAS[scheme] == "redis" else _sqlite if scheme == "sqlite" else _sql
     with without_full_collections():
         open_store = await asyncio.to_thread(prepare, config, clock)  # loads much
         return await open_store()
@@ -165,15 +160,8 @@ def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backen
     )
 
 
-def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
-    from smg_core.history.sql.engines import engines
-    from smg_core.history.sql.store import SqlBounds, SqlStore
-    from smg_core.history.sql.tables import StoreTables
-    from smg_core.history.sql.version import SchemaVersion
-
-    names = Names.parse(config.prefix, config.schema, config.names)
-    made = partial(engines, config.url or "", seconds=config.timeout_s, flush=config.flush)
-    bounds = SqlBounds(
+def _bounds(config: HistoryConfig) -> SqlBounds:
+    return SqlBounds(
         chain_links=config.chain_links,
         chain_bytes=config.chain_bytes,
         page_bytes=config.page_bytes,
@@ -182,6 +170,32 @@ def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]
         waiting_bytes=config.waiting_bytes,
         timeout_s=config.timeout_s,
     )
+
+
+def _sqlite(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
+    from smg_core.history.sqlite.place import sqlite_place
+    from smg_core.history.sqlite.store import SqliteStore
+
+    return partial(
+        SqliteStore.open,
+        sqlite_place(config.url or ""),
+        Names.parse(config.prefix, None, config.names),
+        clock,
+        _bounds(config),
+        readers=config.connections,
+        flush=config.flush,
+        migrate=config.migrate,
+    )
+
+
+def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
+    from smg_core.history.sql.engines import engines
+    from smg_core.history.sql.store import SqlStore
+    from smg_core.history.sql.tables import StoreTables
+    from smg_core.history.sql.version import SchemaVersion
+
+    names = Names.parse(config.prefix, config.schema, config.names)
+    made, bounds = partial(engines, config.url or "", seconds=config.timeout_s), _bounds(config)
     version = SchemaVersion(names, allowed=config.migrate)
     tables = StoreTables(names)
     if not (config.url or "").startswith("postgresql:"):

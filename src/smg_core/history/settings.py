@@ -11,7 +11,7 @@ __all__ = ["EXTRAS", "HistoryConfig"]
 
 EXTRAS = {
     "memory": "",
-    "sqlite": "history",
+    "sqlite": "",
     "postgresql": "postgres",
     "oracle": "oracle",
     "redis": "redis",

@@ -1,8 +1,8 @@
 """Puts the writes of many callers into one transaction (edge).
 
 A caller hands in a `StoreWrite` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction
-and answers each after its commit. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
-SQLite, which has one writer at a time, has one. Above: `store`. Below: `writing`.
+and answers each after its commit. So a disk that needs milliseconds for a commit still takes thousands of writes a second.
+Above: `store`. Below: `writing`.
 """
 
 import asyncio
@@ -16,8 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from smg_core.clock import Clock
 from smg_core.errors import SmgError, StoreFailed
+from smg_core.history.sql.bounds import SqlBounds
 from smg_core.history.sql.failures import failures_of
-from smg_core.history.sql.writing import StoreWrite, Writing
+from smg_core.history.sql.store_write import StoreWrite
+from smg_core.history.sql.writing import Writing
 
 __all__ = ["GroupCommit"]
 
@@ -35,23 +37,10 @@ class _Waiting:
 
 
 class GroupCommit:
-    """Writes over `engine`. At most `most_waiting` wait, and at most `most_bytes` of contents, those in a transaction counted, or
-    one write that is larger; a transaction takes at most `seconds`."""
+    """Writes over `engine`, within `bounds`."""
 
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        writing: Writing,
-        clock: Clock,
-        *,
-        group: int,
-        most_waiting: int,
-        most_bytes: int,
-        seconds: float,
-    ) -> None:
-        self._engine, self._writing, self._now = engine, writing, clock.time
-        self._group, self._seconds = group, seconds
-        self._most_waiting, self._most_bytes = most_waiting, most_bytes
+    def __init__(self, engine: AsyncEngine, writing: Writing, clock: Clock, bounds: SqlBounds) -> None:
+        self._engine, self._writing, self._now, self._bounds = engine, writing, clock.time, bounds
         self._bytes = 0  # of the contents of all that is not answered yet
         self._waiting: deque[_Waiting] = deque()
         self._wake = asyncio.Event()
@@ -68,23 +57,13 @@ class GroupCommit:
 
     async def _ask(self, work: StoreWrite | Job) -> Any:
         size = work.bytes if isinstance(work, StoreWrite) else 0
-        if (why := self._refusal(size)) is not None:
+        if (why := self._bounds.refusal(self._closing, len(self._waiting), self._bytes, size)) is not None:
             raise StoreFailed("failed", why)
         waiting = _Waiting(work, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._bytes += size
         self._wake.set()
         return await waiting.answer
-
-    def _refusal(self, size: int) -> str | None:
-        """Why a write with so many bytes of contents cannot wait, None if it can."""
-        if self._closing:
-            return "it is closing"
-        if len(self._waiting) >= self._most_waiting:
-            return f"{len(self._waiting)} writes wait (history.waiting_writes)"
-        if self._bytes and self._bytes + size > self._most_bytes:
-            return f"writes of {self._bytes} bytes wait (history.waiting_bytes)"
-        return None
 
     async def close(self) -> None:
         """Do the writes and jobs that wait, and stop."""
@@ -100,7 +79,7 @@ class GroupCommit:
                     self._wake.clear()
                     await self._wake.wait()
                     continue
-                taken = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
+                taken = [self._waiting.popleft() for _ in range(min(self._bounds.group, len(self._waiting)))]
                 group = [each for each in taken if not each.answer.done()]  # whose writer has left
                 if group:
                     await self._commit(group)
@@ -127,7 +106,7 @@ class GroupCommit:
 
     async def _transaction(self, group: list[_Waiting], *, merge: bool) -> list[Any]:
         with failures_of("writing"):
-            async with asyncio.timeout(self._seconds), self._engine.begin() as connection:
+            async with asyncio.timeout(self._bounds.timeout_s), self._engine.begin() as connection:
                 return await connection.run_sync(self._apply, [each.work for each in group], merge)
 
     def _apply(self, connection: sa.Connection, works: list[StoreWrite | Job], merge: bool) -> list[Any]:

@@ -1,8 +1,8 @@
 """Opens the file of an SQLite history, and looks into it with the standard library alone (edge).
 
-A gateway that keeps nothing needs no SQLAlchemy: what it needs to know of its file (that it can be written to, that its tables
-are of this version, whether work waits in it) is asked here, in a few queries by an index. Its functions wait for the disk: they
-are called in a thread. Above: `engines`, `history.deferred`. Below: sqlite3, `names`.
+What a gateway that keeps nothing needs to know of its file (that it can be written to, that its tables are of this version,
+whether work waits in it) is asked here, in a few queries by an index. Its functions wait for the disk: they are called in a
+thread. Above: `history.sqlite`, `history.deferred`. Below: sqlite3, `names`.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ _TRIES = 20  # to turn on the write-ahead log, each after another process has fi
 _EXPIRING = ("responses", "conversations", "event_logs", "records", "leases")
 
 
-def prepare_file(name: str, seconds: float) -> None:
+def prepare_file(name: str, seconds: float, *, uri: bool = False) -> None:
     """Open the file of an SQLite database once and turn on its write-ahead log. Raises StoreFailed where it cannot be opened, or
-    where others hold it for `seconds`. (aiosqlite would leave a thread behind for each try that fails.)"""
+    where others hold it for `seconds`."""
     try:
-        if name != ":memory:" and not name.startswith("file:"):
+        if name != ":memory:" and not uri:
             _make_private(name)
-        with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
+        with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None, uri=uri)) as connection:
             _write_ahead(connection)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed("unreachable", f"{name}: {error}", outside_text=str(error)) from error
@@ -62,11 +62,11 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 def file_of(url: str) -> str | None:
     """The path of the file that a plain URL names, `sqlite:///FILE`. None for a URL that says more, or that is wrong: what it
-    means is then for SQLAlchemy to say."""
+    means is then for `sqlite.place` to say."""
     scheme, _, rest = url.partition("///")
     path = unquote(rest)
-    is_plain = scheme == "sqlite:" and "?" not in rest and path.isprintable()
-    return path if is_plain and path not in ("", ":memory:") and not path.startswith("file:") else None
+    can_be_merged = scheme == "sqlite:" and "?" not in rest and path.isprintable()
+    return path if can_be_merged and path not in ("", ":memory:") and not path.startswith("file:") else None
 
 
 class SqliteFile:

@@ -1,4 +1,4 @@
-"""A store in a database that speaks SQL (edge): SQLite, PostgreSQL or Oracle, through SQLAlchemy.
+"""A store in a database that speaks SQL (edge): PostgreSQL or Oracle, through SQLAlchemy.
 
 Reads are single statements on connections that know no transaction; writes go through `group_commit`. Above: `opening`. Below:
 `statements` and `writing`, which decide; `version`.
@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from smg_core.clock import Clock
+from smg_core.history.sql.bounds import SqlBounds
 from smg_core.history.sql.failures import failures_of
 from smg_core.history.sql.group_commit import GroupCommit
 from smg_core.history.sql.statements import (
@@ -23,9 +23,10 @@ from smg_core.history.sql.statements import (
     record_of,
     response_of,
 )
+from smg_core.history.sql.store_write import StoreWrite
 from smg_core.history.sql.tables import StoreTables
 from smg_core.history.sql.version import SchemaVersion
-from smg_core.history.sql.writing import StoreWrite, Writing
+from smg_core.history.sql.writing import Writing
 from smg_core.history.store.base import (
     Chain,
     ChainBroken,
@@ -46,24 +47,10 @@ from smg_core.history.store.base import (
 if TYPE_CHECKING:
     from smg_core.history.sql.migrate import Migrations
 
-__all__ = ["SqlBounds", "SqlStore"]
+__all__ = ["SqlStore"]
 
 _EXPORTED = 200  # rows that an export reads at once
 _HOLDING = 1000  # responses in which an item is looked for at once
-
-
-@attrs.frozen
-class SqlBounds:
-    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction, those that wait and their
-    bytes, seconds."""
-
-    chain_links: int
-    chain_bytes: int
-    page_bytes: int
-    group: int
-    waiting_writes: int
-    waiting_bytes: int
-    timeout_s: float
 
 
 class SqlStore:
@@ -77,15 +64,7 @@ class SqlStore:
         self._now, self._bounds = clock.time, bounds
         self._of = statements
         self._do = Writing(self._of)
-        self._commit = GroupCommit(
-            writing,
-            self._do,
-            clock,
-            group=bounds.group,
-            most_waiting=bounds.waiting_writes,
-            most_bytes=bounds.waiting_bytes,
-            seconds=bounds.timeout_s,
-        )
+        self._commit = GroupCommit(writing, self._do, clock, bounds)
 
     @classmethod
     async def open(

@@ -12,6 +12,7 @@ import attrs
 import sqlalchemy as sa
 
 from smg_core.history.sql.statements import Parameters, Statements, Upsert
+from smg_core.history.sql.store_write import StoreWrite, can_be_merged
 from smg_core.history.store.base import (
     LEASE_KEPT_S,
     AppendEvents,
@@ -36,55 +37,10 @@ from smg_core.history.store.base import (
     StoreOperation,
 )
 
-__all__ = ["StoreWrite", "Writing"]
+__all__ = ["Writing"]
 
 Statement = sa.Executable | Upsert
 SqlStep = tuple[Statement, Sequence[Parameters]]
-
-
-@attrs.frozen(eq=False)
-class StoreWrite:
-    """One call of `Store.write`."""
-
-    tenant: str
-    operations: Sequence[StoreOperation]
-    lease: Lease | None
-
-    @property
-    def plain(self) -> bool:
-        """Whether it can be merged with others."""
-        return self.lease is None and all(_plain(each) for each in self.operations)
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes of contents it holds while it waits."""
-        return sum([_bytes(each) for each in self.operations])
-
-
-def _plain(operation: StoreOperation) -> bool:
-    match operation:
-        case PutResponse(if_version=version) | PutRecord(if_version=version) | DeleteRecord(if_version=version):
-            return version is None
-        case AppendEvents() | DeleteResponse() | DeleteEvents() | DeleteConversation() | ExtendExpiry():
-            return True
-        case _:
-            return False
-
-
-def _bytes(operation: StoreOperation) -> int:
-    match operation:
-        case PutResponse(response=kept):
-            return len(kept.body) + len(kept.input) + len(kept.output)
-        case PutConversation(conversation=conversation):
-            return len(conversation.metadata)
-        case AppendItems(items=items):
-            return sum([len(item.body) for item in items])
-        case AppendEvents(events=events):
-            return sum([len(event.data) for event in events])
-        case PutRecord(record=record):
-            return len(record.body)
-        case _:
-            return 0
 
 
 class Writing:
@@ -184,7 +140,7 @@ class Writing:
             raise LeaseLost(write.lease.id)
         for operation in write.operations:
             self._check(connection, write.tenant, operation, now)
-            if _plain(operation) or isinstance(operation, PutResponse | PutRecord | DeleteRecord):
+            if can_be_merged(operation) or isinstance(operation, PutResponse | PutRecord | DeleteRecord):
                 for statement, parameters in self._plain_steps(write.tenant, operation, now):
                     self._append_or_execute(connection, operation, statement, parameters)
             else:
