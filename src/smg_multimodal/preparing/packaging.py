@@ -35,6 +35,7 @@ __all__ = [
     "for_tokenspeed",
     "for_trtllm",
     "for_vllm",
+    "media_starts",
 ]
 
 
@@ -277,9 +278,7 @@ def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, .
     return tuple(
         ItemInputs(
             modality=modality,
-            content_hash=place.content_hash
-            if modality is place.modality
-            else content_key([place.content_hash, b"sound"]),
+            content_hash=_named(place, modality),
             tensors={name: wire_tensor(array, dtype) for name, array in tensors.items()},
             placeholder=place.span,
             embeddings=tuple(each for each in place.features if prepared.expanded.ids[each.offset] == ids[modality])
@@ -290,6 +289,20 @@ def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, .
         for place, item in _in_prompt_order(prepared)
         for modality, tensors in _unwoven(prepared, item.features).items()
     )
+
+
+def media_starts(prepared: Prepared) -> tuple[tuple[int, str], ...]:
+    """Where each item begins, with its name as hex, as engines know it that get each by itself."""
+    return tuple(
+        (place.span.offset, _named(place, modality).hex())
+        for place, item in _in_prompt_order(prepared)
+        for modality in ((place.modality, Modality.AUDIO) if _is_woven(item.features) else (place.modality,))
+    )
+
+
+def _named(place: Placeholder, modality: Modality) -> bytes:
+    """The hash of an item, or of the sound that is woven into it."""
+    return place.content_hash if modality is place.modality else content_key([place.content_hash, b"sound"])
 
 
 def _is_woven(features: ItemFeatures) -> bool:

@@ -1,5 +1,8 @@
 """Clips of omni models with their sound: what is made of both, and where it lies in the prompt."""
 
+import secrets
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference_families import FAMILIES
@@ -7,8 +10,9 @@ from tests.multimodal.moving import coded_clip
 from vocabulary import TestVocabulary
 
 from smg_multimodal.configs.files import ModelFiles
-from smg_multimodal.preparing.packaging import for_items, for_tokenspeed, for_vllm
+from smg_multimodal.preparing.packaging import for_items, for_tokenspeed, for_vllm, media_starts
 from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
+from smg_multimodal.preparing.shared_items import SharedItems
 from smg_multimodal.records.errors import UnsupportedModel
 from smg_multimodal.records.types import Modality
 
@@ -51,6 +55,29 @@ def test_a_clips_sound_is_what_a_recording_of_it_would_be(name: str, key: str) -
     (place,) = both.expanded.placeholders
     assert sorted(place.features) == sorted([*frames.embeddings, *sound.embeddings])
     assert both.items[0].content_hash != alone.items[0].content_hash
+    assert media_starts(both) == tuple((1, each.content_hash.hex()) for each in (frames, sound))
+    assert len({hash_ for _, hash_ in (*media_starts(both), *media_starts(alone))}) == 3
+
+
+@pytest.mark.full
+def test_a_clip_with_its_sound_is_found_by_another_process_as_it_was() -> None:
+    made = prepared(preparer("qwen3-omni", {"use_audio_in_video": True}), coded_clip("mp4", 24, sound=2.0))
+    shared = SharedItems(f"test-{secrets.token_hex(8)}", 1 << 26, 1)
+    try:
+        (item,) = made.items
+        found = shared.put(item.content_hash, item.features)
+        assert found is not item.features
+        assert (found.facts, found.tokens, found.grid) == (
+            item.features.facts,
+            item.features.tokens,
+            item.features.grid,
+        )
+        again = replace(made, items=(replace(item, features=found),))
+        assert [bytes(each.tensors[name].data) for each in for_items(again) for name in each.tensors] == [
+            bytes(each.tensors[name].data) for each in for_items(made) for name in each.tensors
+        ]
+    finally:
+        shared.close()
 
 
 @pytest.mark.full
