@@ -7,13 +7,13 @@ ascend. Pure.
 import math
 from collections.abc import Iterator, Sequence
 
-__all__ = ["Run", "in_chunks", "in_order"]
+__all__ = ["WovenRun", "in_chunks", "in_order"]
 
-Run = tuple[bool, int]
+WovenRun = tuple[bool, int]
 """Whether it is sound, and how many tokens of it."""
 
 
-def in_order(moments: Sequence[float], per_group: int, sound: int) -> tuple[Run, ...]:
+def in_order(moments: Sequence[float], per_group: int, sound: int) -> tuple[WovenRun, ...]:
     """Each group of frames before the sound of its moment and behind all before (Qwen3-Omni)."""
     runs, heard = [], 0
     for moment in moments:
@@ -23,7 +23,7 @@ def in_order(moments: Sequence[float], per_group: int, sound: int) -> tuple[Run,
     return _joined([*runs, (True, sound - heard)])
 
 
-def in_chunks(moments: Sequence[float], per_group: int, sound: int, chunk: int) -> tuple[Run, ...]:
+def in_chunks(moments: Sequence[float], per_group: int, sound: int, chunk: int) -> tuple[WovenRun, ...]:
     """In turns a chunk of frames and one of sound, each of what `chunk` tokens of sound last (Qwen2.5-Omni)."""
     frames = list(_chunks(moments, per_group, chunk))
     heard = list(_chunks(range(sound), 1, chunk))
@@ -46,9 +46,9 @@ def _chunks(moments: Sequence[float], per_group: int, chunk: int) -> Iterator[in
     yield len(moments) * per_group - start
 
 
-def _joined(runs: Sequence[Run]) -> tuple[Run, ...]:
+def _joined(runs: Sequence[WovenRun]) -> tuple[WovenRun, ...]:
     """The runs that have tokens, neighbours of one kind as one."""
-    made: list[Run] = []
+    made: list[WovenRun] = []
     for heard, count in runs:
         if count and made and made[-1][0] is heard:
             made[-1] = heard, made[-1][1] + count

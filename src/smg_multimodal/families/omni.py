@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from smg_multimodal.clips import video
-from smg_multimodal.clips.weaving import Run, in_chunks, in_order
+from smg_multimodal.clips.weaving import WovenRun, in_chunks, in_order
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.configs.key_kinds import refused
 from smg_multimodal.configs.keys import NAMED_KEYS
@@ -28,7 +28,7 @@ from smg_multimodal.prompts.prompts import (
 from smg_multimodal.recordings import audio
 from smg_multimodal.records.types import Array, Batched, Float32, ItemFeatures, Modality, Replacement, Size
 
-__all__ = ["QWEN3_WEAVE", "QWEN25_WEAVE", "HeardClips", "Weave", "omni_audio", "omni_video"]
+__all__ = ["WEAVE_BY_MOMENT", "WEAVE_IN_CHUNKS", "HeardClips", "Weave", "omni_audio", "omni_video"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Weave:
     end: tuple[str, str]
     windows: bool
 
-    def told(self, given: Mapping[str, Any]) -> "Weave":
+    def reported(self, given: Mapping[str, Any]) -> "Weave":
         """The same, with what engines were told besides. Raises `UnsupportedModel` for what is no such number."""
         positions = _number(given, "position_id_per_seconds", self.positions)
         made = replace(self, positions=positions)
@@ -57,7 +57,7 @@ class Weave:
             raise refused("seconds_per_chunk", made.chunks, "a chunk has a token at least")
         return made
 
-    def runs(self, grid: tuple[int, ...], per_frame: int, apart: float, sound: int) -> tuple[Run, ...]:
+    def runs(self, grid: tuple[int, ...], per_frame: int, apart: float, sound: int) -> tuple[WovenRun, ...]:
         """The tokens of `grid[0]` groups of frames, `apart` seconds from each other, and of the sound, in turns."""
         moments = [step * apart * self.positions for step in range(grid[0])]
         if self.chunks is None:
@@ -78,7 +78,7 @@ def _number(given: Mapping[str, Any], key: str, usual: float) -> float:
     return value
 
 
-QWEN25_WEAVE = Weave(
+WEAVE_IN_CHUNKS = Weave(
     25,
     2.0,
     ("<|audio_bos|>", "audio_start_token_id"),
@@ -86,7 +86,7 @@ QWEN25_WEAVE = Weave(
     ("<|audio_eos|>", "audio_end_token_id"),
     windows=False,
 )
-QWEN3_WEAVE = Weave(
+WEAVE_BY_MOMENT = Weave(
     13.0,
     None,
     ("<|audio_start|>", "audio_start_token_id"),
@@ -148,7 +148,7 @@ def _woven_rule(text: str, weave: Weave, model: Mapping[str, Any], vocabulary: P
     plain = _repeated(text, "video", Modality.VIDEO)(model, vocabulary)
 
     def write(item: ItemFeatures, index: int) -> Replacement:
-        runs: Sequence[Run] | None = item.facts.get("woven")
+        runs: Sequence[WovenRun] | None = item.facts.get("woven")
         if runs is None:
             return plain.replace(item, index)
         start, end = (token(vocabulary, mark, _id_of(model, key)) for mark, key in (weave.start, weave.end))
@@ -178,7 +178,7 @@ def omni_video(text: str, cell: int, weave: Weave) -> Modal:
         made = video.qwen2_video({**files.clips, **own})
         if files.woven is None:
             return made
-        return HeardClips(made, _recordings(files, windows=weave.windows), weave.told(files.woven))
+        return HeardClips(made, _recordings(files, windows=weave.windows), weave.reported(files.woven))
 
     return Modal(
         make,

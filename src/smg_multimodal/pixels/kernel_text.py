@@ -93,68 +93,7 @@ def _splats(*registers: int) -> str:
     return "".join(load.format(register, 4 * place) for place, register in enumerate(registers))
 
 
-def _horizontal(*, narrow: bool) -> str:
-    """Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
-
-    `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 for two more. Half
-    as many where they are narrow. `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines`
-    is room for four output rows of RGBX."""
-    job = (
-        "src",
-        "stride",
-        "groups",
-        "dst",
-        "step",
-        "plane",
-        "starts",
-        "weights",
-        "columns",
-        "quads",
-        "lines",
-        "pair",
-        "bits",
-    )
-    locals_ = f"""
-      (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
-      (local $end i32)
-      {_each("(local $p# i32)")} {_NARROW_LOCALS if narrow else _SUM_LOCALS}
-      {_each("(local $k# v128)")} (local $v v128) (local $w v128)"""
-    begin, clipped = (_NARROW_BEGIN, _clipped(_NARROW_SUM)) if narrow else (_SUMS_BEGIN, _clipped(_SUM))
-    four, two = (_FOUR_NARROW, _TWO_NARROW) if narrow else (_FOUR_TAPS, _TWO_TAPS)
-    four = _splats(*range(2 if narrow else 4)) + _each(four)
-    two = _splats(*((0,) if narrow else (0, 2))) + _each(two)
-    size = 8 if narrow else 16
-    following = "(local.set $p# (i32.add (local.get $p@) (local.get $stride)))"
-    stored = "(v128.store32_lane # (local.tee $row (i32.add (local.get $row) (local.get $line))) (local.get $v))"
-    body = f"""
-      {_NARROW_HALF if narrow else ""}
-      (local.set $line (i32.shl (local.get $columns) (i32.const 2)))
-      (loop $group
-        (local.set $x (i32.const 0))
-        (local.set $at (local.get $weights))
-        (local.set $to (local.get $lines))
-        (loop $column
-          (local.set $p0 (i32.add (local.get $src)
-            (i32.load (i32.add (local.get $starts) (i32.shl (local.get $x) (i32.const 2))))))
-          {_each(following, (1, 2, 3))}
-          {begin}
-          (local.set $q (local.get $quads))
-          (if (local.get $quads) (then (loop $quad
-            {four}
-            (local.set $at (i32.add (local.get $at) (i32.const {size})))
-            (br_if $quad (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))))
-          (if (local.get $pair)
-            (then
-              {two}
-              (local.set $at (i32.add (local.get $at) (i32.const {size // 2})))))
-          ;; one pixel of each of the four rows
-          (local.set $v {clipped})
-          (local.set $row (local.get $to))
-          (v128.store32_lane 0 (local.get $row) (local.get $v))
-          {_each(stored, (1, 2, 3))}
-          (local.set $to (i32.add (local.get $to) (i32.const 4)))
-          (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
-        ;; the four rows' channels taken apart
+_TAKEN_APART = """;; the four rows' channels taken apart
         (local.set $row (i32.const 4))
         (local.set $from (local.get $lines))
         (loop $split
@@ -169,7 +108,64 @@ def _horizontal(*, narrow: bool) -> str:
             (local.set $from (i32.add (local.get $from) (i32.const 16)))
             (br_if $four (i32.lt_u (local.tee $to (i32.add (local.get $to) (i32.const 4))) (local.get $end))))
           (local.set $dst (i32.add (local.get $dst) (local.get $step)))
-          (br_if $split (local.tee $row (i32.sub (local.get $row) (i32.const 1)))))
+          (br_if $split (local.tee $row (i32.sub (local.get $row) (i32.const 1)))))"""
+
+
+def _one_column(*, narrow: bool) -> str:
+    """One pixel of each of the four rows, in `$v`."""
+    begin, clipped = (_NARROW_BEGIN, _clipped(_NARROW_SUM)) if narrow else (_SUMS_BEGIN, _clipped(_SUM))
+    four, two = (_FOUR_NARROW, _TWO_NARROW) if narrow else (_FOUR_TAPS, _TWO_TAPS)
+    four = _splats(*range(2 if narrow else 4)) + _each(four)
+    two = _splats(*((0,) if narrow else (0, 2))) + _each(two)
+    size = 8 if narrow else 16
+    return f"""{begin}
+          (local.set $q (local.get $quads))
+          (if (local.get $quads) (then (loop $quad
+            {four}
+            (local.set $at (i32.add (local.get $at) (i32.const {size})))
+            (br_if $quad (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))))
+          (if (local.get $pair)
+            (then
+              {two}
+              (local.set $at (i32.add (local.get $at) (i32.const {size // 2})))))
+          (local.set $v {clipped})"""
+
+
+def _horizontal(*, narrow: bool) -> str:
+    """Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
+
+    `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 for two more. Half
+    as many where they are narrow. `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines`
+    is room for four output rows of RGBX."""
+    job = (
+        *("src", "stride", "groups", "dst", "step", "plane", "starts"),
+        *("weights", "columns", "quads", "lines", "pair", "bits"),
+    )
+    locals_ = f"""
+      (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
+      (local $end i32)
+      {_each("(local $p# i32)")} {_NARROW_LOCALS if narrow else _SUM_LOCALS}
+      {_each("(local $k# v128)")} (local $v v128) (local $w v128)"""
+    following = "(local.set $p# (i32.add (local.get $p@) (local.get $stride)))"
+    stored = "(v128.store32_lane # (local.tee $row (i32.add (local.get $row) (local.get $line))) (local.get $v))"
+    body = f"""
+      {_NARROW_HALF if narrow else ""}
+      (local.set $line (i32.shl (local.get $columns) (i32.const 2)))
+      (loop $group
+        (local.set $x (i32.const 0))
+        (local.set $at (local.get $weights))
+        (local.set $to (local.get $lines))
+        (loop $column
+          (local.set $p0 (i32.add (local.get $src)
+            (i32.load (i32.add (local.get $starts) (i32.shl (local.get $x) (i32.const 2))))))
+          {_each(following, (1, 2, 3))}
+          {_one_column(narrow=narrow)}
+          (local.set $row (local.get $to))
+          (v128.store32_lane 0 (local.get $row) (local.get $v))
+          {_each(stored, (1, 2, 3))}
+          (local.set $to (i32.add (local.get $to) (i32.const 4)))
+          (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
+        {_TAKEN_APART}
         (local.set $src (i32.add (local.get $src) (i32.shl (local.get $stride) (i32.const 2))))
         (br_if $group (local.tee $groups (i32.sub (local.get $groups) (i32.const 1)))))"""
     return _function("horizontal_narrow" if narrow else "horizontal", job, locals_, body)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from transformers.models.qwen2_5_omni.processing_qwen2_5_omni import Qwen2_5OmniProcessor
 from transformers.models.qwen3_omni_moe.processing_qwen3_omni_moe import Qwen3OmniMoeProcessor
 
-from smg_multimodal.families.omni import QWEN3_WEAVE, QWEN25_WEAVE, Weave
+from smg_multimodal.families.omni import WEAVE_BY_MOMENT, WEAVE_IN_CHUNKS, Weave
 from smg_multimodal.records.errors import UnsupportedModel
 
 OF_TRANSFORMERS: dict[str, tuple[Any, Weave]] = {
-    "qwen2.5": (Qwen2_5OmniProcessor, QWEN25_WEAVE),
-    "qwen3": (Qwen3OmniMoeProcessor, QWEN3_WEAVE),
+    "qwen2.5": (Qwen2_5OmniProcessor, WEAVE_IN_CHUNKS),
+    "qwen3": (Qwen3OmniMoeProcessor, WEAVE_BY_MOMENT),
 }
 
 
@@ -60,7 +60,7 @@ def test_turns_are_those_of_transformers(
     name: str, groups: int, rows: int, columns: int, apart: float, sound: int, options: dict[str, Any]
 ) -> None:
     cls, weave = OF_TRANSFORMERS[name]
-    runs = weave.told(options).runs((groups, 2 * rows, 2 * columns), rows * columns, apart, sound)
+    runs = weave.reported(options).runs((groups, 2 * rows, 2 * columns), rows * columns, apart, sound)
     text = "".join(("A" if heard else "V") * count for heard, count in runs)
     assert f"<{text}>" == written(cls, (groups, 2 * rows, 2 * columns), apart, sound, options)
     assert all(count for _, count in runs)
@@ -71,4 +71,4 @@ def test_turns_are_those_of_transformers(
 @pytest.mark.parametrize("value", [0, -1, "2", True, float("inf"), float("nan"), 1e-3])
 def test_numbers_that_make_no_chunks_are_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(UnsupportedModel, match="seconds_per_chunk" if value == 1e-3 else key):
-        QWEN25_WEAVE.told({key: value})
+        WEAVE_IN_CHUNKS.reported({key: value})
