@@ -1241,7 +1241,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.decoding.formats: _UNTIMED
         smg_multimodal.pixels.kernel: _PAGE
         smg_multimodal.decoding.pdf: _HEAD
-        smg_multimodal.pixels.passes: _LOW_BITS
+        smg_multimodal.pixels.passes: _LOW_BITS _WHOLE_BITS
         smg_multimodal.pixels.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
@@ -1336,6 +1336,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.families.binned_sounds: _MOST_BINS
         smg_multimodal.families.rows_of_2026: _MOST_QUERIES
+        smg_multimodal.families.omni: _MOST
         smg_multimodal.decoding.formats: _MOST_PIECES
         smg_multimodal.configs.key_kinds: MOST_TILES
         smg_multimodal.configs.keys: _MOST_AREA

@@ -45,10 +45,10 @@ def frames(size: tuple[int, int]) -> list[Image.Image]:
     return [Image.fromarray(np.ascontiguousarray(whole[:, at : at + width])) for at in range(FRAMES)]
 
 
-def clip_works(model: str, name: str) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Ours and theirs for one family."""
+def clip_works(model: str, name: str, resized_by: str) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Ours, with Pillow's arithmetic ("pil") or torch's, and theirs for one family."""
     pictures = frames(SIZE)
-    files = ModelFiles(model={"model_type": model})
+    files = ModelFiles(model={"model_type": model}).resized_by(resized_by)
     processor = family_of(files).others[Modality.VIDEO].process(files)
     theirs = getattr(transformers, name)()
     stacked = torch.from_numpy(np.stack([np.asarray(each) for each in pictures])).permute(0, 3, 1, 2).contiguous()
@@ -122,8 +122,10 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = []
     for model, name in CLIPS.items():
-        rows.append(row(f"{model}, {FRAMES} frames of {SIZE[0]}x{SIZE[1]}", *clip_works(model, name), options.rounds))
-        print(rows[-1], flush=True)
+        for resized_by, said in (("pil", ""), ("torch", ", `resize: torch`")):
+            label = f"{model}, {FRAMES} frames of {SIZE[0]}x{SIZE[1]}{said}"
+            rows.append(row(label, *clip_works(model, name, resized_by), options.rounds))
+            print(rows[-1], flush=True)
     for name, ours, theirs in sound_works():
         rows.append(row(name, ours, theirs, options.rounds))
         print(rows[-1], flush=True)

@@ -1,6 +1,8 @@
 """Media through the neutral contract, end to end: every item by itself, whatever stands beside it."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +16,15 @@ from tests.gateway.vision_models import (
     picture,
     qwen2_audio,
     qwen2_vl,
+    qwen25_omni,
     sound,
     text_part,
     video_part,
 )
+from tests.multimodal.moving import coded_clip
 
 from smg_core import Config
+from smg_core.config import MediaConfig
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.engine.media import SeenMedia
@@ -27,7 +32,7 @@ from smg_simulator.engine.media import SeenMedia
 pytestmark = pytest.mark.anyio
 
 SHAPES = text_part("Which shapes do you see?")
-MODELS = {"qwen": qwen2_vl, "audio": qwen2_audio, "phi": phi4}
+MODELS = {"qwen": qwen2_vl, "audio": qwen2_audio, "phi": phi4, "omni": qwen25_omni}
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +41,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(make(parent / name)) for name, make in MODELS.items()}
 
 
-def neutral(folder: str, serve: Callable[..., Any] = in_process) -> Any:
-    """A gateway before an engine of the contract that has the model in `folder`."""
-    return serve(SimulatorConfig(model_folder=folder), config=Config(workers=WorkersConfig(dialect="neutral")))
+def neutral(folder: str, serve: Callable[..., Any] = in_process, dialect: str = "neutral", **told: Any) -> Any:
+    """A gateway before an engine of the contract that has the model in `folder`, and was `told` that of its processor."""
+    media = MediaConfig(processor_kwargs=json.dumps({"sim": told}))
+    return serve(
+        SimulatorConfig(model_folder=folder), config=Config(workers=WorkersConfig(dialect=dialect), media=media)
+    )
 
 
 def seen(house: House, at: int = -1) -> list[SeenMedia]:
@@ -108,3 +116,58 @@ async def test_what_the_model_does_not_take_is_refused_by_name(folders: dict[str
 
     assert error["param"] == "messages[0].content[1]"
     assert "audio" in error["message"]
+
+
+@pytest.mark.full
+async def test_the_sound_of_a_clip_comes_with_it_where_engines_were_told_so(folders: dict[str, str]) -> None:
+    """Four seconds: a hundred tokens of sound in two chunks, each behind those of its frames."""
+    heard, silent = (video_part(coded_clip("mp4", 48, sound=seconds)) for seconds in (4.0, 0.0))
+    async with neutral(folders["omni"], use_audio_in_video=True) as house:
+        answer = await asked(house, SHAPES, heard, audio_part(sound(1.0)), silent)
+        again = await asked(house, SHAPES, heard, audio_part(sound(1.0)), silent)
+
+    moving, loud, alone, still = seen(house)
+    assert [each.modality for each in (moving, loud, alone, still)] == ["video", "audio", "audio", "video"]
+    assert moving.placeholders == loud.placeholders
+    assert moving.hashes != loud.hashes
+    assert set(loud.tensors) == {"input_features", "feature_attention_mask"}
+    assert {"pixel_values_videos", "video_grid_thw", "second_per_grid_ts"} == set(moving.tensors)
+    assert moving.embeddings is not None
+    assert loud.embeddings is not None
+    assert len(moving.embeddings) == len(loud.embeddings) == 2
+    assert moving.embeddings[0] < loud.embeddings[0] < moving.embeddings[1] < loud.embeddings[1]
+    assert loud.embeddings[0][1] == 50
+    assert answer.usage.prompt_tokens == again.usage.prompt_tokens == len(house.engine.requests[-1].input_ids)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dialect", ["vllm", "tokenspeed"])
+async def test_engines_that_cannot_be_told_whose_sound_it_is_get_none(folders: dict[str, str], dialect: str) -> None:
+    heard, silent = (video_part(coded_clip("mp4", 24, sound=seconds)) for seconds in (1.0, 0.0))
+    async with neutral(folders["omni"], dialect=dialect, use_audio_in_video=True) as house:
+        error = await refused(house, SHAPES, heard)
+        await asked(house, SHAPES, silent)
+
+    assert "which sound is of which clip" in error["message"]
+
+
+@pytest.mark.full
+async def test_the_sound_of_a_clip_is_left_where_engines_were_told_nothing(folders: dict[str, str]) -> None:
+    async with neutral(folders["omni"]) as house:
+        await asked(house, SHAPES, video_part(coded_clip("mp4", 24, sound=1.0)))
+
+    assert [each.modality for each in seen(house)] == ["video"]
+
+
+@pytest.mark.full
+async def test_an_engine_that_takes_clips_alone_is_sent_none_with_sound(tmp_path: Path) -> None:
+    folder = qwen25_omni(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    del config["audio_config"]
+    (folder / "config.json").write_text(json.dumps(config))
+    heard, silent = (video_part(coded_clip("mp4", 24, sound=seconds)) for seconds in (1.0, 0.0))
+    async with neutral(str(folder), use_audio_in_video=True) as house:
+        error = await refused(house, SHAPES, heard)
+        await asked(house, SHAPES, silent)
+
+    assert "this engine takes no audio" in error["message"]

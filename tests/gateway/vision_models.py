@@ -96,6 +96,50 @@ def qwen2_audio(folder: Path) -> Path:
     return folder
 
 
+_OMNI_WRITES = """{%- elif part.type == 'video' -%}{{- '<|vision_start|><|VIDEO|><|vision_end|>' -}}
+            {%- elif part.type == 'audio' -%}{{- '<|audio_bos|><|AUDIO|><|audio_eos|>' -}}
+            {%- elif part.text is defined -%}"""
+
+
+def qwen25_omni(folder: Path) -> Path:
+    """Clips of up to 64 x 64 pixels, and recordings of up to thirty seconds."""
+    marks = (
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|IMAGE|>",
+        "<|VIDEO|>",
+        "<|audio_bos|>",
+        "<|AUDIO|>",
+        "<|audio_eos|>",
+    )
+    ids = _with_tokens(folder, *marks)
+    _config(
+        folder,
+        model_type="qwen2_5_omni",
+        architectures=["Qwen2_5OmniModel"],
+        thinker_config={
+            **{f"{kind.lower()}_token_index": ids[f"<|{kind}|>"] for kind in ("IMAGE", "VIDEO", "AUDIO")},
+            "audio_start_token_id": ids["<|audio_bos|>"],
+            "audio_end_token_id": ids["<|audio_eos|>"],
+        },
+        vision_config={"patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2},
+        audio_config={"num_mel_bins": 128},
+    )
+    write_json(
+        folder / "preprocessor_config.json",
+        image_processor_type="Qwen2VLImageProcessor",
+        feature_extractor_type="WhisperFeatureExtractor",
+        feature_size=128,
+        chunk_length=30,
+        patch_size=14,
+        temporal_patch_size=2,
+        merge_size=2,
+        **CLIP,
+    )
+    _write_parts(folder, _OMNI_WRITES)
+    return folder
+
+
 def phi4(folder: Path) -> Path:
     """Pictures and recordings, and a template that takes content as one string."""
     _with_tokens(folder, "<|endoftext10|>", "<|endoftext11|>")
@@ -111,11 +155,11 @@ def phi4(folder: Path) -> Path:
     return folder
 
 
-def _write_parts(folder: Path) -> None:
+def _write_parts(folder: Path, writes: str = _WRITES) -> None:
     """Let the template write what stands for media."""
     template = folder / "chat_template.jinja"
     text = template.read_text()
-    changed = text.replace("{%- elif part.text is defined -%}", _WRITES)
+    changed = text.replace("{%- elif part.text is defined -%}", writes)
     if changed == text:
         raise AssertionError("the engine's template has changed; this one is made of it")
     template.write_text(changed)

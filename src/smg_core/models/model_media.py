@@ -25,6 +25,7 @@ from smg_core.tokens import TokenIds
 from smg_multimodal.decoding.costs import Cost
 from smg_multimodal.fetching.fetch import Fetcher, MediaLoader, together
 from smg_multimodal.preparing.content import routing_keys
+from smg_multimodal.preparing.packaging import media_starts
 from smg_multimodal.preparing.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.processes.budget import ByteCount
 from smg_multimodal.processes.decoders import Decoders
@@ -225,7 +226,7 @@ class ModelMedia:
         preparer, _ = self._loading(loaded.pixels)
         prepared = preparer.placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
-        starts = tuple([(each.span[0], each.content_hash.hex()) for each in prepared.expanded.placeholders])
+        starts = media_starts(prepared)
         tokens: Counter[str] = Counter()
         for each in prepared.expanded.placeholders:
             tokens[each.modality.value] += each.span.length

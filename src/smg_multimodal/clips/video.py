@@ -172,8 +172,12 @@ class PatchVideoProcessor:
             self.write(out[group * rows : (group + 1) * rows], pixels)
         tensors: dict[str, Array] = {"pixel_values_videos": out, "video_grid_thw": np.array([grid], np.int64)}
         if self.apart:
-            tensors["second_per_grid_ts"] = np.array([self.temporal / (rate or _rate_of(seconds))], np.float32)
+            tensors["second_per_grid_ts"] = np.array([self.seconds_apart(seconds, rate)], np.float32)
         return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": self._moments(seconds)})
+
+    def seconds_apart(self, seconds: Sequence[float], rate: float | None) -> float:
+        """The seconds between groups of frames that are shown at `seconds`, of which `rate` a second were taken."""
+        return self.temporal / (rate or _rate_of(seconds))
 
     def brought(self, frame: Image.Image, target: Size, count: int) -> Bytes8:
         """A frame, of `count`, at the size that all are brought to."""

@@ -21,13 +21,15 @@ class ModelFiles:
 
     `model` is config.json, `preprocessor` preprocessor_config.json, `processor` processor_config.json, `video`
     video_preprocessor_config.json. What processor_config.json says of a processor, under `image_processor`, `video_processor` or
-    `feature_extractor`, stands before the file of its own that the processor may have, as it does in transformers.
+    `feature_extractor`, stands before the file of its own that the processor may have, as it does in transformers. `woven` is
+    what engines were told of the sound of clips, which is then woven into them; None where it is not listened to.
     """
 
     model: Mapping[str, Any]
     preprocessor: Mapping[str, Any] = field(default_factory=dict)
     processor: Mapping[str, Any] = field(default_factory=dict)
     video: Mapping[str, Any] = field(default_factory=dict)
+    woven: Mapping[str, Any] | None = None
 
     @property
     def image(self) -> Mapping[str, Any]:
@@ -77,16 +79,24 @@ class ModelFiles:
         under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files.
 
         Raises `UnsupportedModel` for what is told about recordings: it is not done here."""
-        for key in _OF_SOUND:
-            if given.get(key):
-                raise UnsupportedModel(f"{key} {given[key]!r} of the engine's --mm-processor-kwargs is not done here")
-        common = {key: value for key, value in given.items() if key not in _KINDS and key not in _OF_SOUND}
+        if given.get("audio_kwargs"):
+            raise UnsupportedModel(
+                f"audio_kwargs {given['audio_kwargs']!r} of the engine's --mm-processor-kwargs is not done here"
+            )
+        common = {key: value for key, value in given.items() if key not in (*_KINDS, *_OF_SOUND)}
         pictures, clips = ({**common, **(given.get(kind) or {})} for kind in _KINDS)
-        return self._with(_named_keys(pictures), _named_keys(clips))
+        sound = {
+            key: value for key, value in {**given, **(given.get("videos_kwargs") or {})}.items() if key in _OF_SOUND
+        }
+        clips = {key: value for key, value in clips.items() if key not in _OF_SOUND}
+        made = self._with(_named_keys(pictures), _named_keys(clips))
+        return replace(made, woven=sound) if any(sound.get(key) for key in _LISTENED_TO) else made
 
 
 _KINDS = ("images_kwargs", "videos_kwargs")
-_OF_SOUND = ("audio_kwargs", "use_audio_in_video")
+_LISTENED_TO = ("use_audio_in_video", "load_audio_from_video")
+"""What says, in transformers, that the sound of clips is listened to: the older name and the newer one."""
+_OF_SOUND = ("audio_kwargs", *_LISTENED_TO, "seconds_per_chunk", "position_id_per_seconds")
 
 
 def _named_keys(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ whoever has one compares.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from PIL import Image
@@ -25,6 +25,7 @@ __all__ = [
     "cost_of_measuring",
     "cost_of_picture",
     "cost_of_recording",
+    "cost_with_sound",
     "is_apart",
 ]
 
@@ -136,6 +137,14 @@ def cost_of_recording(facts: "RecordingFacts") -> Cost:
     """The cost of a recording: what decoding takes, its samples once more, and spectra in between."""
     tensors = _LEAST_RECORDED + int(_RECORDED * facts.seconds)
     return Cost(1, tensors, max(facts.memory, _SPECTRA * tensors), apart=facts.apart, facts=facts)
+
+
+def cost_with_sound(clip: Cost, sound: "RecordingFacts") -> Cost:
+    """The cost of a clip whose sound is decoded after its frames."""
+    own = cost_of_recording(sound)
+    return replace(
+        clip, tokens=clip.tokens + own.tokens, tensors=clip.tensors + own.tensors, memory=max(clip.memory, own.memory)
+    )
 
 
 def cost_of_measuring(length: int) -> Cost:

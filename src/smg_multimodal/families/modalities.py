@@ -40,6 +40,7 @@ __all__ = [
     "Modal",
     "NumberedClips",
     "RecordingProcessor",
+    "WovenClips",
     "of_recordings",
 ]
 
@@ -90,6 +91,20 @@ class RecordingProcessor(Protocol):
 
     def item(self, samples: Float32) -> ItemFeatures:
         """The tensors of one recording."""
+        ...
+
+
+@runtime_checkable
+class WovenClips(Protocol):
+    """What a `ClipProcessor` does besides that listens to the sound of clips, and weaves it into them."""
+
+    @property
+    def recordings(self) -> RecordingProcessor:
+        """What makes features of the sound."""
+        ...
+
+    def woven(self, clip: ItemFeatures, samples: Float32) -> ItemFeatures:
+        """A clip with the tensors and tokens of its sound."""
         ...
 
 

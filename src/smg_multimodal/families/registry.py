@@ -32,7 +32,7 @@ from smg_multimodal.families.modalities import (
     VOXTRAL_AUDIO,
 )
 from smg_multimodal.families.molmo_clips import MOLMO2_VIDEO
-from smg_multimodal.families.omni import omni_audio, omni_video
+from smg_multimodal.families.omni import WEAVE_BY_MOMENT, WEAVE_IN_CHUNKS, omni_audio, omni_video
 from smg_multimodal.families.pipelines import Pictures
 from smg_multimodal.families.rows_of_2026 import ROWS_OF_2026
 from smg_multimodal.prompts import prompts
@@ -376,7 +376,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         PATCHES,
         on_host=GRID,
         others={
-            Modality.VIDEO: omni_video("<|VIDEO|>", 28),
+            Modality.VIDEO: omni_video("<|VIDEO|>", 28, WEAVE_IN_CHUNKS),
             Modality.AUDIO: omni_audio("<|AUDIO|>", windows=False),
         },
     ),
@@ -388,7 +388,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         PATCHES,
         on_host=GRID,
         others={
-            Modality.VIDEO: omni_video("<|video_pad|>", 32),
+            Modality.VIDEO: omni_video("<|video_pad|>", 32, WEAVE_BY_MOMENT),
             Modality.AUDIO: omni_audio("<|audio_pad|>", windows=True),
         },
     ),

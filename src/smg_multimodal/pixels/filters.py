@@ -24,11 +24,13 @@ PRECISION_BITS = 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taps:
-    """`first[i]` and `last[i]` (exclusive) bound what makes pixel i; `weights` is (wanted, most taps), zeros at the end."""
+    """`first[i]` and `last[i]` (exclusive) bound what makes pixel i; `weights` is (wanted, most taps), zeros at the end. Beyond
+    `bits` after the point they have nothing but zeros: torch's, which fit 16 bits without those."""
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
     weights: NDArray[np.int32]
+    bits: int = PRECISION_BITS
 
 
 def _box(x: Float64) -> Float64:
@@ -121,4 +123,4 @@ def taps(length: int, wanted: int, resample: Filter) -> Taps:
     bits = _bits(weights, resample)
     scaled = np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)).T.astype(np.int32)
     fixed = np.ascontiguousarray(scaled << (PRECISION_BITS - bits))
-    return Taps(first.astype(np.int64), last.astype(np.int64), fixed)
+    return Taps(first.astype(np.int64), last.astype(np.int64), fixed, bits)

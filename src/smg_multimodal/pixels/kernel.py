@@ -10,6 +10,7 @@ its bounds being checked on both sides. Knows addresses and bytes, no pictures.
 import atexit
 import ctypes
 import logging
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ class MemoryRegion:
         """All of an array that lies in one piece."""
         if not array.flags.c_contiguous:
             raise KernelFailed("the array does not lie in one piece")
-        return cls(array.ctypes.data, array.nbytes, array)
+        return cls(array.__array_interface__["data"][0], array.nbytes, array)
 
     def address_of(self, offset: int, size: int) -> int:
         """Where `size` bytes from `offset` on begin. Raises KernelFailed where they are not all in this memory."""
@@ -163,8 +164,9 @@ class Kernel:
         self._store = Store(engine)
         exports = Instance(self._store, module, []).exports(self._store)
         memory = cast("Memory", exports["memory"])
-        self._horizontal = cast("Func", exports["horizontal"])
-        self._vertical = cast("Func", exports["vertical"])
+        self._horizontal, self._vertical, self._horizontal_narrow, self._vertical_narrow = (
+            cast("Func", exports[name]) for name in ("horizontal", "vertical", "horizontal_narrow", "vertical_narrow")
+        )
         self._normalise = cast("Func", exports["normalise"])
         self._unfilter = cast("Func", exports["unfilter"])
         self._buffer = memory.get_buffer_ptr(self._store)
@@ -182,10 +184,10 @@ class Kernel:
         self._check(place, size)
         ctypes.memmove(self._base + place, source.address_of(offset, size), size)
 
-    def put(self, place: int, content: NDArray[Any]) -> int:
-        """Copy `content` to `place`; returns where it ends, aligned."""
-        self.load(place, MemoryRegion.of(content), 0, content.nbytes)
-        return (place + content.nbytes + 63) & ~63
+    def put(self, place: int, content: "MemoryRegion") -> int:
+        """Copy all of `content` to `place`; returns where it ends, aligned."""
+        self.load(place, content, 0, content.size)
+        return (place + content.size + 63) & ~63
 
     def store(self, place: int, target: "MemoryRegion", offset: int, size: int) -> None:
         """Copy `size` bytes from `place` to `offset` of `target`."""
@@ -209,26 +211,29 @@ class Kernel:
         self._check(place, 4 * rows * columns)
         return self._words[place // 4 : place // 4 + rows * columns].reshape(rows, columns)
 
-    def horizontal(self, *job: int) -> None:
-        """The module's `horizontal`."""
-        self._words[: len(job)] = job
-        self._horizontal(self._store)
+    def _write_job(self, *numbers: int) -> None:
+        struct.pack_into(f"<{len(numbers)}i", self._buffer, 0, *numbers)
 
-    def vertical(self, *job: int) -> None:
-        """The module's `vertical`."""
-        self._words[: len(job)] = job
-        self._vertical(self._store)
+    def horizontal(self, *job: int, narrow: int = 0) -> None:
+        """The module's `horizontal`; with weights of `narrow` bits after the point its `horizontal_narrow`."""
+        self._write_job(*job, narrow)
+        (self._horizontal_narrow if narrow else self._horizontal)(self._store)
+
+    def vertical(self, *job: int, narrow: int = 0) -> None:
+        """The module's `vertical`; with weights of `narrow` bits after the point its `vertical_narrow`."""
+        self._write_job(*job, narrow)
+        (self._vertical_narrow if narrow else self._vertical)(self._store)
 
     def normalise(self, *job: int, loops: Sequence[Loop]) -> None:
         """The module's `normalise`; `loops` innermost first, at most six."""
         filled = [*loops, *[Loop()] * (LOOPS - len(loops))]
         steps = [step for loop in filled for step in (loop.count, loop.source, loop.destination, loop.channel)]
-        self._words[: len(job) + len(steps)] = [*job, *steps]
+        self._write_job(*job, *steps)
         self._normalise(self._store)
 
     def unfilter(self, *job: int) -> None:
         """The module's `unfilter`."""
-        self._words[: len(job)] = job
+        self._write_job(*job)
         self._unfilter(self._store)
 
     def bytes_at(self, place: int, size: int) -> NDArray[np.uint8]:

@@ -10,6 +10,9 @@ memory, steps are bytes. Nothing is allocated and nothing is kept between calls.
 Pillow's arithmetic: weights are integers of 22 fractional bits; a sum starts at one half (0x200000), is shifted right by 22 and
 clipped to a byte. A weight does not fit 16 bits, so it comes as a high part and its 11 low bits; the two dot products are summed
 apart and meet before the shift. All sums are exact in 32 bits.
+
+torch's weights fit 16 bits, with fewer bits after the point: the passes for these ("narrow") have one dot product in place of
+two, and are told how many bits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,9 +41,18 @@ _SUMS_BEGIN = _each(
     (local.set $l# (v128.const i32x4 0x200000 0x200000 0x200000 0x200000))"""
 )
 _SUM = "(i32x4.shr_s (i32x4.add (i32x4.shl (local.get $h#) (i32.const 11)) (local.get $l#)) (i32.const 22))"
-_SUMS_CLIPPED = f"""(i8x16.narrow_i16x8_u
-    (i16x8.narrow_i32x4_s {_each(_SUM, (0, 1))})
-    (i16x8.narrow_i32x4_s {_each(_SUM, (2, 3))}))"""
+_NARROW_LOCALS = _each("(local $l# v128)") + "(local $half v128)"
+_NARROW_HALF = """(local.set $half (i32x4.splat (i32.shl (i32.const 1) (i32.sub (local.get $bits) (i32.const 1)))))"""
+_NARROW_BEGIN = _each("(local.set $l# (local.get $half))")
+_NARROW_SUM = "(i32x4.shr_s (local.get $l#) (local.get $bits))"
+
+
+def _clipped(one: str) -> str:
+    """Four registers of sums, of which `one` makes whole numbers, as bytes."""
+    return f"""(i8x16.narrow_i16x8_u
+    (i16x8.narrow_i32x4_s {_each(one, (0, 1))})
+    (i16x8.narrow_i32x4_s {_each(one, (2, 3))}))"""
+
 
 # Two pixels of four bytes as eight words, channel by channel, for a dot product with pairs of weights: the first two of four, and
 # the last two.
@@ -57,68 +69,31 @@ _FOUR_TAPS = f"""
       (i32x4.dot_i16x8_s (local.get $v) (local.get $k2))) (i32x4.dot_i16x8_s (local.get $w) (local.get $k3))))
     (local.set $p# (i32.add (local.get $p#) (i32.const 16)))"""
 
+_FOUR_NARROW = f"""
+    (local.set $v (v128.load (local.get $p#)))
+    (local.set $w (i8x16.relaxed_swizzle (local.get $v) {_LAST_TWO}))
+    (local.set $v (i8x16.relaxed_swizzle (local.get $v) {_FIRST_TWO}))
+    (local.set $l# (i32x4.add (i32x4.add (local.get $l#)
+      (i32x4.dot_i16x8_s (local.get $v) (local.get $k0))) (i32x4.dot_i16x8_s (local.get $w) (local.get $k1))))
+    (local.set $p# (i32.add (local.get $p#) (i32.const 16)))"""
+
+_TWO_NARROW = f"""
+    (local.set $v (i8x16.relaxed_swizzle (v128.load64_zero (local.get $p#)) {_FIRST_TWO}))
+    (local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $v) (local.get $k0))))"""
+
 _TWO_TAPS = f"""
     (local.set $v (i8x16.relaxed_swizzle (v128.load64_zero (local.get $p#)) {_FIRST_TWO}))
     (local.set $h# (i32x4.add (local.get $h#) (i32x4.dot_i16x8_s (local.get $v) (local.get $k0))))
     (local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $v) (local.get $k2))))"""
 
 
-def _weights_of_four() -> str:
-    """Pairs of weights, each repeated for the four channels: high 0 1, high 2 3, low 0 1, low 2 3."""
-    made = ""
-    for register in range(4):
-        lanes = " ".join(str(4 * register + each) for each in range(4))
-        repeated = " ".join([lanes] * 4)
-        made += f"(local.set $k{register} (i8x16.shuffle {repeated} (local.get $k) (local.get $k)))\n"
-    return made
+def _splats(*registers: int) -> str:
+    """Pairs of weights from `$at` on, each repeated for the four channels, in these registers."""
+    load = "(local.set $k{} (v128.load32_splat offset={} (local.get $at)))"
+    return "".join(load.format(register, 4 * place) for place, register in enumerate(registers))
 
 
-def _horizontal() -> str:
-    """Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
-
-    `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 for two more.
-    `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines` is room for four output rows
-    of RGBX."""
-    job = ("src", "stride", "groups", "dst", "step", "plane", "starts", "weights", "columns", "quads", "lines", "pair")
-    locals_ = f"""
-      (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
-      (local $end i32)
-      {_each("(local $p# i32)")} {_SUM_LOCALS}
-      (local $k v128) {_each("(local $k# v128)")} (local $v v128) (local $w v128)"""
-    following = "(local.set $p# (i32.add (local.get $p@) (local.get $stride)))"
-    stored = "(v128.store32_lane # (local.tee $row (i32.add (local.get $row) (local.get $line))) (local.get $v))"
-    body = f"""
-      (local.set $line (i32.shl (local.get $columns) (i32.const 2)))
-      (loop $group
-        (local.set $x (i32.const 0))
-        (local.set $at (local.get $weights))
-        (local.set $to (local.get $lines))
-        (loop $column
-          (local.set $p0 (i32.add (local.get $src)
-            (i32.load (i32.add (local.get $starts) (i32.shl (local.get $x) (i32.const 2))))))
-          {_each(following, (1, 2, 3))}
-          {_SUMS_BEGIN}
-          (local.set $q (local.get $quads))
-          (if (local.get $quads) (then (loop $quad
-            (local.set $k (v128.load (local.get $at)))
-            {_weights_of_four()}
-            {_each(_FOUR_TAPS)}
-            (local.set $at (i32.add (local.get $at) (i32.const 16)))
-            (br_if $quad (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))))
-          (if (local.get $pair)
-            (then
-              (local.set $k0 (v128.load32_splat (local.get $at)))
-              (local.set $k2 (v128.load32_splat offset=4 (local.get $at)))
-              {_each(_TWO_TAPS)}
-              (local.set $at (i32.add (local.get $at) (i32.const 8)))))
-          ;; one pixel of each of the four rows
-          (local.set $v {_SUMS_CLIPPED})
-          (local.set $row (local.get $to))
-          (v128.store32_lane 0 (local.get $row) (local.get $v))
-          {_each(stored, (1, 2, 3))}
-          (local.set $to (i32.add (local.get $to) (i32.const 4)))
-          (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
-        ;; the four rows' channels taken apart
+_TAKEN_APART = """;; the four rows' channels taken apart
         (local.set $row (i32.const 4))
         (local.set $from (local.get $lines))
         (loop $split
@@ -133,19 +108,75 @@ def _horizontal() -> str:
             (local.set $from (i32.add (local.get $from) (i32.const 16)))
             (br_if $four (i32.lt_u (local.tee $to (i32.add (local.get $to) (i32.const 4))) (local.get $end))))
           (local.set $dst (i32.add (local.get $dst) (local.get $step)))
-          (br_if $split (local.tee $row (i32.sub (local.get $row) (i32.const 1)))))
+          (br_if $split (local.tee $row (i32.sub (local.get $row) (i32.const 1)))))"""
+
+
+def _one_column(*, narrow: bool) -> str:
+    """One pixel of each of the four rows, in `$v`."""
+    begin, clipped = (_NARROW_BEGIN, _clipped(_NARROW_SUM)) if narrow else (_SUMS_BEGIN, _clipped(_SUM))
+    four, two = (_FOUR_NARROW, _TWO_NARROW) if narrow else (_FOUR_TAPS, _TWO_TAPS)
+    four = _splats(*range(2 if narrow else 4)) + _each(four)
+    two = _splats(*((0,) if narrow else (0, 2))) + _each(two)
+    size = 8 if narrow else 16
+    return f"""{begin}
+          (local.set $q (local.get $quads))
+          (if (local.get $quads) (then (loop $quad
+            {four}
+            (local.set $at (i32.add (local.get $at) (i32.const {size})))
+            (br_if $quad (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))))
+          (if (local.get $pair)
+            (then
+              {two}
+              (local.set $at (i32.add (local.get $at) (i32.const {size // 2})))))
+          (local.set $v {clipped})"""
+
+
+def _horizontal(*, narrow: bool) -> str:
+    """Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
+
+    `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 for two more. Half
+    as many where they are narrow. `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines`
+    is room for four output rows of RGBX."""
+    job = (
+        *("src", "stride", "groups", "dst", "step", "plane", "starts"),
+        *("weights", "columns", "quads", "lines", "pair", "bits"),
+    )
+    locals_ = f"""
+      (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
+      (local $end i32)
+      {_each("(local $p# i32)")} {_NARROW_LOCALS if narrow else _SUM_LOCALS}
+      {_each("(local $k# v128)")} (local $v v128) (local $w v128)"""
+    following = "(local.set $p# (i32.add (local.get $p@) (local.get $stride)))"
+    stored = "(v128.store32_lane # (local.tee $row (i32.add (local.get $row) (local.get $line))) (local.get $v))"
+    body = f"""
+      {_NARROW_HALF if narrow else ""}
+      (local.set $line (i32.shl (local.get $columns) (i32.const 2)))
+      (loop $group
+        (local.set $x (i32.const 0))
+        (local.set $at (local.get $weights))
+        (local.set $to (local.get $lines))
+        (loop $column
+          (local.set $p0 (i32.add (local.get $src)
+            (i32.load (i32.add (local.get $starts) (i32.shl (local.get $x) (i32.const 2))))))
+          {_each(following, (1, 2, 3))}
+          {_one_column(narrow=narrow)}
+          (local.set $row (local.get $to))
+          (v128.store32_lane 0 (local.get $row) (local.get $v))
+          {_each(stored, (1, 2, 3))}
+          (local.set $to (i32.add (local.get $to) (i32.const 4)))
+          (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
+        {_TAKEN_APART}
         (local.set $src (i32.add (local.get $src) (i32.shl (local.get $stride) (i32.const 2))))
         (br_if $group (local.tee $groups (i32.sub (local.get $groups) (i32.const 1)))))"""
-    return _function("horizontal", job, locals_, body)
+    return _function("horizontal_narrow" if narrow else "horizontal", job, locals_, body)
 
 
-def _dot(half: str, register: int) -> str:
+def _dot(half: str, register: int, *, narrow: bool) -> str:
     """Eight bytes of `$c`, as words, times a pair of weights, added to the sums of `register`."""
     words = f"(local.set $e (i16x8.extend_{half}_i8x16_u (local.get $c)))"
-    sums = """
-      (local.set $h# (i32x4.add (local.get $h#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k0))))
-      (local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k1))))"""
-    return words + _each(sums, (register,))
+    high = "(local.set $h# (i32x4.add (local.get $h#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k0))))"
+    low = "(local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k1))))"
+    return words + _each(low if narrow else high + low, (register,))
 
 
 def _interleaved(first: int) -> str:
@@ -154,42 +185,44 @@ def _interleaved(first: int) -> str:
     return f"(local.set $c (i8x16.shuffle {lanes} (local.get $v) (local.get $w)))"
 
 
-def _vertical() -> str:
+def _vertical(*, narrow: bool) -> str:
     """Rows of bytes resampled across each other, whatever the bytes mean. `width` is a multiple of 16 and the step of `dst`.
 
-    `weights` has 8 bytes for every two taps: two high parts, two low parts (i16). `starts` has every output row's first tap in
-    bytes after `src`."""
-    job = ("src", "stride", "rows", "dst", "width", "starts", "weights", "pairs")
+    `weights` has 8 bytes for every two taps: two high parts, two low parts (i16); half as many where they are narrow. `starts`
+    has every output row's first tap in bytes after `src`."""
+    job = ("src", "stride", "rows", "dst", "width", "starts", "weights", "pairs", "bits")
     locals_ = f"""
       (local $x i32) (local $q i32) (local $at i32) (local $from i32) (local $first i32)
-      {_SUM_LOCALS}
+      {_NARROW_LOCALS if narrow else _SUM_LOCALS}
       (local $k0 v128) (local $k1 v128) (local $v v128) (local $w v128) (local $c v128) (local $e v128)"""
+    begin, clipped = (_NARROW_BEGIN, _clipped(_NARROW_SUM)) if narrow else (_SUMS_BEGIN, _clipped(_SUM))
+    dots = [_dot(half, register, narrow=narrow) for register, half in enumerate(("low", "high") * 2)]
     body = f"""
+      {_NARROW_HALF if narrow else ""}
       (loop $row
         (local.set $first (i32.add (local.get $src) (i32.load (local.get $starts))))
         (local.set $x (i32.const 0))
         (loop $block
           (local.set $from (i32.add (local.get $first) (local.get $x)))
           (local.set $at (local.get $weights))
-          {_SUMS_BEGIN}
+          {begin}
           (local.set $q (local.get $pairs))
           (loop $pair
             (local.set $v (v128.load (local.get $from)))
             (local.set $w (v128.load (i32.add (local.get $from) (local.get $stride))))
-            (local.set $k0 (v128.load32_splat (local.get $at)))
-            (local.set $k1 (v128.load32_splat offset=4 (local.get $at)))
-            {_interleaved(0)} {_dot("low", 0)} {_dot("high", 1)}
-            {_interleaved(8)} {_dot("low", 2)} {_dot("high", 3)}
+            {_splats(*((1,) if narrow else (0, 1)))}
+            {_interleaved(0)} {dots[0]} {dots[1]}
+            {_interleaved(8)} {dots[2]} {dots[3]}
             (local.set $from (i32.add (local.get $from) (i32.shl (local.get $stride) (i32.const 1))))
-            (local.set $at (i32.add (local.get $at) (i32.const 8)))
+            (local.set $at (i32.add (local.get $at) (i32.const {4 if narrow else 8})))
             (br_if $pair (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))
-          (v128.store (i32.add (local.get $dst) (local.get $x)) {_SUMS_CLIPPED})
+          (v128.store (i32.add (local.get $dst) (local.get $x)) {clipped})
           (br_if $block (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 16))) (local.get $width))))
         (local.set $dst (i32.add (local.get $dst) (local.get $width)))
         (local.set $starts (i32.add (local.get $starts) (i32.const 4)))
         (local.set $weights (local.get $at))
         (br_if $row (local.tee $rows (i32.sub (local.get $rows) (i32.const 1)))))"""
-    return _function("vertical", job, locals_, body)
+    return _function("vertical_narrow" if narrow else "vertical", job, locals_, body)
 
 
 _RUN = """
@@ -386,5 +419,6 @@ def _unfilter() -> str:
 
 def text(pages: int) -> str:
     """The module, with a memory of `pages` of 64 KiB that never grows."""
-    functions = (_horizontal(), _vertical(), _normalise(), _unfilter())
+    passes = [part for narrow in (False, True) for part in (_horizontal(narrow=narrow), _vertical(narrow=narrow))]
+    functions = (*passes, _normalise(), _unfilter())
     return f'(module (memory (export "memory") {pages} {pages}) {" ".join(functions)})'

@@ -41,13 +41,13 @@ def _planes(pixels: Bytes8) -> _Planes | None:
         return None
     height, width, planes = pixels.shape
     size = (height - 1) * row + (planes - 1) * plane + width if pixels.size else 0
-    return _Planes(MemoryRegion(pixels.ctypes.data, size, pixels), row, plane, width)
+    return _Planes(MemoryRegion(pixels.__array_interface__["data"][0], size, pixels), row, plane, width)
 
 
 def _arithmetic(kernel: Kernel, table: Float32, constants: Float32 | None) -> tuple[int, int, int]:
     """The job's `constants` and `table`, and the step from channel to channel."""
     chosen = table if constants is None else constants
-    kernel.put(TABLES, np.ascontiguousarray(chosen))
+    kernel.put(TABLES, MemoryRegion.of(np.ascontiguousarray(chosen)))
     return (TABLES, 0, chosen.strides[0]) if constants is not None else (0, TABLES, chosen.strides[0])
 
 

@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from smg_multimodal.pixels.filters import FILTERS, PRECISION_BITS, Filter, Taps, kind_of, taps, taps_at_most
+from smg_multimodal.pixels.filters import (
+    FILTERS,
+    PRECISION_BITS,
+    Filter,
+    Taps,
+    TorchFilter,
+    kind_of,
+    taps,
+    taps_at_most,
+)
 from smg_multimodal.pixels.kernel import (
     LINES,
     MEMORY,
@@ -86,32 +95,59 @@ def _halves(weights: NDArray[np.int32], group: int) -> NDArray[np.int16]:
     return np.ascontiguousarray(grouped.astype(np.int16))
 
 
+def _packed(weights: NDArray[np.int32], group: int, narrow: int) -> NDArray[np.int16]:
+    """(n, taps) weights as a pass takes them, `group` taps at a time: in halves, or whole where they are `narrow`."""
+    if not narrow:
+        return _halves(weights, group)
+    count, wide = weights.shape
+    filled = np.zeros((count, -(-wide // group), group), np.int16)
+    filled.reshape(count, -1)[:, :wide] = weights >> (PRECISION_BITS - narrow)
+    return filled
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Across:
-    """The horizontal pass: columns written (a multiple of 16), groups of four taps, two more or not, first byte, weights."""
+    """The horizontal pass: columns written (a multiple of 16), groups of four taps, two more or not, first byte, weights; and of
+    torch's, how many bits they have after the point, else 0 (`narrow`)."""
 
     columns: int
     quads: int
     pair: bool
-    starts: NDArray[np.int32]
-    weights: NDArray[np.int16]
+    starts: MemoryRegion
+    weights: MemoryRegion
+    narrow: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Down:
-    """The vertical pass: pairs of taps, first and last row of every row, weights."""
+    """The vertical pass: pairs of taps, first and last row of every row, weights, and bits as for the other pass."""
 
     pairs: int
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    weights: NDArray[np.int16]
+    weights: MemoryRegion
+    narrow: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the weights of one row."""
+        return self.pairs * (4 if self.narrow else 8)
+
+
+_WHOLE_BITS = 14
+"""Bits after the point of torch's weight where a pass is left out: one, in 16 bits."""
+
+
+def _narrow(made: Taps, resample: Filter) -> int:
+    """The bits after the point of weights that fit 16 bits; 0 where they do not."""
+    return made.bits if isinstance(resample, TorchFilter) else 0
 
 
 @lru_cache(16)
 def _across(length: int, wanted: int, resample: Filter) -> _Across:
     if length == wanted:  # Pillow leaves the pass out
         each = np.arange(wanted, dtype=np.int64)
-        made = Taps(each, each + 1, np.full((wanted, 1), 1 << PRECISION_BITS, np.int32))
+        made = Taps(each, each + 1, np.full((wanted, 1), 1 << PRECISION_BITS, np.int32), _WHOLE_BITS)
     else:
         made = taps(length, wanted, resample)
     columns = -(-wanted // 16) * 16
@@ -123,16 +159,24 @@ def _across(length: int, wanted: int, resample: Filter) -> _Across:
     pair = 0 < rest <= 2
     if rest > 2:
         quads += 1
-    parts = [_halves(weights[:, : quads * 4], 4), _halves(weights[:, quads * 4 :], 2)]
+    narrow = _narrow(made, resample)
+    parts = [_packed(weights[:, : quads * 4], 4, narrow), _packed(weights[:, quads * 4 :], 2, narrow)]
     packed = np.concatenate([part.reshape(columns, -1) for part in parts], axis=1)
-    return _Across(columns, quads, pair, starts, packed)
+    return _Across(columns, quads, pair, MemoryRegion.of(starts), MemoryRegion.of(packed), narrow)
 
 
 @lru_cache(16)
 def _down(length: int, wanted: int, resample: Filter) -> _Down:
     made = taps(length, wanted, resample)
-    halves = _halves(made.weights, 2)
-    return _Down(halves.shape[1], made.first, made.last, halves)
+    narrow = _narrow(made, resample)
+    packed = _packed(made.weights, 2, narrow)
+    return _Down(packed.shape[1], made.first, made.last, MemoryRegion.of(packed), narrow)
+
+
+@lru_cache(16)
+def _starts(down: _Down, top: int, stop: int, begin: int, step: int) -> MemoryRegion:
+    """Where the taps of the rows from `top` to `stop` begin, `step` bytes a row, where the row `begin` lies first."""
+    return MemoryRegion.of(((down.first[top:stop] - begin) * step).astype(np.int32))
 
 
 class _Rows:
@@ -202,6 +246,7 @@ class _Resizing:
         self._kernel.horizontal(
             *(source, stride, groups, target, self._step, across.columns),
             *(TABLES, self._columns_at, across.columns, across.quads, LINES, across.pair),
+            narrow=across.narrow,
         )
 
     def _emit(self, top: int, rows: int) -> None:
@@ -253,12 +298,13 @@ class _Resizing:
             self._squeeze(SOURCE, self._stride, count, place + (row - top) * self._step)
 
     def _write(self, down: _Down, top: int, stop: int, begin: int, between: int) -> None:
-        self._kernel.put(self._starts_at, ((down.first[top:stop] - begin) * between).astype(np.int32))
+        self._kernel.put(self._starts_at, _starts(down, top, stop, begin, between))
         target, width = (SOURCE, self._wide) if self._down_first else (OUTPUT, self._step)
-        weights = self._rows_at + top * down.pairs * 8
+        weights = self._rows_at + top * down.row_bytes
         self._kernel.vertical(
             *(MIDDLE, between, stop - top, target, width),
             *(self._starts_at, weights, down.pairs),
+            narrow=down.narrow,
         )
         if self._down_first:
             self._squeeze(SOURCE, self._wide, stop - top, OUTPUT)

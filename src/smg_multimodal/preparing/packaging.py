@@ -15,6 +15,7 @@ from smg_multimodal.families.nemotron import frames_apart
 from smg_multimodal.families.newer_clips import unsegmented
 from smg_multimodal.patches.minicpm import views_apart
 from smg_multimodal.pixels.collate import joined
+from smg_multimodal.preparing.content import content_key
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
 from smg_multimodal.preparing.prepare import Prepared
 from smg_multimodal.preparing.wire_forms import WireTensor, wire_tensor
@@ -34,6 +35,7 @@ __all__ = [
     "for_tokenspeed",
     "for_trtllm",
     "for_vllm",
+    "media_starts",
 ]
 
 
@@ -212,6 +214,7 @@ def for_vllm(prepared: Prepared, dtype: str = "float32", *, raw: bool = False) -
     pairs = _in_prompt_order(prepared)
     if not pairs:
         raise UnsupportedModel("the request has no media")
+    _refuse_woven(prepared, "vLLM")
     modalities = tuple(dict.fromkeys(place.modality for place, _ in pairs))
     if len(modalities) > 1 and Modality.AUDIO in modalities:
         raise UnsupportedModel("vLLM takes no recordings beside pictures or clips in one request")
@@ -269,19 +272,58 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
 
 
 def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, ...]:
-    """Items of any modalities, each by itself, in prompt order: for engines that batch on their own."""
+    """Items of any modalities, each by itself, in prompt order: for engines that batch on their own. The sound that is woven into
+    a clip is an item of its own behind the clip, with the same placeholder."""
     ids = _feature_ids(prepared)
     return tuple(
         ItemInputs(
-            modality=place.modality,
-            content_hash=place.content_hash,
-            tensors={name: wire_tensor(array, dtype) for name, array in item.features.tensors.items()},
+            modality=modality,
+            content_hash=_named(place, modality),
+            tensors={name: wire_tensor(array, dtype) for name, array in tensors.items()},
             placeholder=place.span,
-            embeddings=place.features,
-            token_id=ids[place.modality],
+            embeddings=tuple(each for each in place.features if prepared.expanded.ids[each.offset] == ids[modality])
+            if _is_woven(item.features)
+            else place.features,
+            token_id=ids[modality],
         )
         for place, item in _in_prompt_order(prepared)
+        for modality, tensors in _unwoven(prepared, item.features).items()
     )
+
+
+def media_starts(prepared: Prepared) -> tuple[tuple[int, str], ...]:
+    """Where each item begins, with its name as hex, as engines know it that get each by itself."""
+    return tuple(
+        (place.span.offset, _named(place, modality).hex())
+        for place, item in _in_prompt_order(prepared)
+        for modality in ((place.modality, Modality.AUDIO) if _is_woven(item.features) else (place.modality,))
+    )
+
+
+def _named(place: Placeholder, modality: Modality) -> bytes:
+    """The hash of an item, or of the sound that is woven into it."""
+    return place.content_hash if modality is place.modality else content_key([place.content_hash, b"sound"])
+
+
+def _is_woven(features: ItemFeatures) -> bool:
+    return "woven" in features.facts
+
+
+def _unwoven(prepared: Prepared, features: ItemFeatures) -> Mapping[Modality, Mapping[str, Array]]:
+    """An item's tensors; of a clip with its sound those of each."""
+    if not _is_woven(features):
+        return {features.modality: features.tensors}
+    _, heard, _ = prepared.family.layout(Modality.AUDIO)
+    seen = {name: array for name, array in features.tensors.items() if name not in heard}
+    return {features.modality: seen, Modality.AUDIO: {name: features.tensors[name] for name in heard}}
+
+
+def _refuse_woven(prepared: Prepared, engine: str) -> None:
+    if any(_is_woven(item.features) for item in prepared.items):
+        raise UnsupportedModel(
+            f"{engine} cannot be told which sound is of which clip, so {prepared.family.name} takes no clips with sound on it"
+            " while its engines are said to use_audio_in_video"
+        )
 
 
 def for_sglang(prepared: Prepared) -> SglangInputs:
@@ -312,6 +354,7 @@ def for_trtllm(prepared: Prepared) -> TrtllmInputs:
 
 def for_tokenspeed(prepared: Prepared, dtype: str = "bfloat16") -> TokenSpeedInputs:
     """Items of any modalities for TokenSpeed, in prompt order."""
+    _refuse_woven(prepared, "TokenSpeed")
     ids = _feature_ids(prepared)
     items = []
     for place, item in _in_prompt_order(prepared):

@@ -17,13 +17,20 @@ from PIL import __version__ as pillow_version
 
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.decoding.clips import ClipFacts
-from smg_multimodal.decoding.costs import Cost, TensorBound, cost_of_clip, cost_of_picture, cost_of_recording
+from smg_multimodal.decoding.costs import (
+    Cost,
+    TensorBound,
+    cost_of_clip,
+    cost_of_picture,
+    cost_of_recording,
+    cost_with_sound,
+)
 from smg_multimodal.decoding.decode import ImageLimits, picture_header
 from smg_multimodal.decoding.fast_decode import prove_decoders
 from smg_multimodal.decoding.reader import MediaReader, PlainReader, needs_library
 from smg_multimodal.decoding.sounds import RecordingFacts
 from smg_multimodal.families.media_family import MediaFamily
-from smg_multimodal.families.modalities import ClipProcessor, NumberedClips, RecordingProcessor
+from smg_multimodal.families.modalities import ClipProcessor, NumberedClips, RecordingProcessor, WovenClips
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.content import DigestMemory, FeatureCache, Noted, content_key
@@ -104,13 +111,18 @@ class Preparer:
         prove_decoders()
         self.rules = (*pictures, *self._other_rules(files, vocabulary))
         self._others = {modality: modal.process(files) for modality, modal in self.family.others.items()}
+        if files.woven is not None and not isinstance(self._others.get(Modality.VIDEO), WovenClips):
+            raise UnsupportedModel(
+                f"use_audio_in_video of the engine's --mm-processor-kwargs is not done for models of family {self.family.name}"
+            )
         self._cache = FeatureCache() if cache is None else cache
         self._digests = DigestMemory() if digests is None else digests
         self._limits = limits or ImageLimits()
         self._low_side = low_side
         self._reader: MediaReader = reader or PlainReader()
         self._form: WireForm | None = None
-        settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video, pillow_version)
+        written = (files.model, files.preprocessor, files.processor, files.video, files.woven)
+        settings = (self.family.name, *written, pillow_version)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
 
     def sent_as(self, floats: FloatType, *, raw: bool = False) -> "Preparer":
@@ -208,7 +220,11 @@ class Preparer:
         with _refused_as_clip(clip.size), contextlib.closing(taken) as frames:
             if isinstance(processor, NumberedClips):
                 return processor.numbered(frames, places, clip.rate)
-            return processor.item(frames, clip.seconds(places), len(places) / clip.frames * clip.rate)
+            made = processor.item(frames, clip.seconds(places), len(places) / clip.frames * clip.rate)
+        if isinstance(processor, WovenClips) and (sound := self._sound_facts(media, processor, clip, self._limits)):
+            samples = self._reader.recording(media.data, self._limits, sound, processor.recordings.rate)
+            return processor.woven(made, samples)
+        return made
 
     def _looked_at(self, media: Media, size: Size) -> Size:
         """The size that a picture of `size` has when the family sees it."""
@@ -252,6 +268,15 @@ class Preparer:
             raise MediaTooLarge(f"the recording is {facts.seconds:.1f} s long; at most {most:g} s are taken")
         return facts
 
+    def _sound_facts(
+        self, media: Media, processor: WovenClips, clip: ClipFacts, limits: ImageLimits
+    ) -> RecordingFacts | None:
+        """Of a clip's sound, where it has any."""
+        if not clip.sound:
+            return None
+        facts = self._recording_facts(media, processor.recordings, limits)
+        return facts if facts.seconds else None
+
     def _cost_of_clip(self, media: Media, processor: ClipProcessor, limits: ImageLimits) -> Cost:
         facts = self._reader.clip_facts(media.data, limits)
         count = len(processor.sample(facts.frames, facts.rate))
@@ -259,7 +284,10 @@ class Preparer:
         with _refused_as_clip(facts.size):
             sizes = _measured(turned, lambda size: processor.measure(size, count))
         tokens = min(processor.measure(size, count)[0] for size in sizes)
-        return cost_of_clip(facts, count, tokens, max(processor.nbytes(size, count) for size in sizes))
+        cost = cost_of_clip(facts, count, tokens, max(processor.nbytes(size, count) for size in sizes))
+        if isinstance(processor, WovenClips) and (sound := self._sound_facts(media, processor, facts, limits)):
+            return cost_with_sound(cost, sound)
+        return cost
 
     def _accepted(self, media: Media, stored: Size, processor: ImageProcessor) -> list[Size]:
         """What a picture that is stored with that size may be when it is upright, as far as the family takes it. Its orientation

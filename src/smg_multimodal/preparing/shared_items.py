@@ -75,9 +75,8 @@ class SharedItems:
 
     def get(self, key: bytes) -> ItemFeatures | None:
         """The item under `key`, with tensors that cannot be written to; None where there is none."""
-        path = self._path / key.hex()
         try:
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            file = os.open(f"{self._path}/{key.hex()}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 os.utime(file)
                 length = os.fstat(file).st_size
@@ -249,11 +248,10 @@ def _read(file: memoryview) -> ItemFeatures:
     header: Mapping[str, Any] = json.loads(bytes(file[8 : 8 + length]))
     at, tensors = _aligned(8 + length), {}
     for name, kind, shape in header["tensors"]:
-        dtype, total = np.dtype(kind), int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(file, dtype, total, at) if total else np.empty(0, dtype)
-        tensors[name] = array.reshape(shape)
-        tensors[name].flags.writeable = False
-        at = _aligned(at + total * dtype.itemsize)
+        dtype = np.dtype(kind)
+        made = tensors[name] = np.ndarray(shape, dtype, file, at) if 0 not in shape else np.empty(shape, dtype)
+        made.flags.writeable = False
+        at = _aligned(at + made.nbytes)
     facts = {name: _tuples(value) for name, value in header["facts"].items()}
     size, grid = Size(*header["size"]), _tuples(header["grid"])
     return ItemFeatures(tensors, size, header["tokens"], grid, Modality(header["modality"]), facts)

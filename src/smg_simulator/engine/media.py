@@ -195,10 +195,18 @@ def check_files(seen: Sequence[SeenMedia], ids: Sequence[int], anchor: int | Non
 
 
 def _check_apart(seen: Sequence[SeenMedia]) -> None:
-    """Raise Refused where placeholders overlap, of any modality."""
+    """Raise Refused where placeholders overlap, of any modality. In the neutral contract a clip's sound has the clip's."""
+    heard = {
+        place
+        for media in seen
+        if (media.dialect, media.modality) == ("neutral", "audio")
+        for place in media.placeholders
+    }
+    clips = {place for media in seen if media.modality == "video" for place in media.placeholders}
     places = sorted(place for media in seen for place in media.placeholders)
-    for (offset, length), (after, _) in pairwise(places):
-        if offset + length > after:
+    for (offset, length), (after, more) in pairwise(places):
+        woven = (offset, length) == (after, more) and (offset, length) in heard & clips
+        if offset + length > after and not woven:
             raise Refused(f"the placeholder at {after} lies within that at {offset}")
 
 

@@ -306,7 +306,7 @@ def test_a_kernel_that_fails_is_reported_once_and_left_and_the_result_is_the_sam
 
     calls = []
 
-    def failing(*arguments: object) -> None:
+    def failing(*arguments: object, **_named: object) -> None:
         calls.append(arguments)
         raise Trap("out of something")
 

@@ -34,12 +34,7 @@ BY_PILLOW = frozenset(
     }
 )
 """Models whose own code, which engines run, resizes by Pillow, or floats alone, or nothing: `resize` changes nothing for them."""
-BOTH = [
-    family
-    for family in FAMILIES.values()
-    if family.name not in (*BY_PILLOW, "blip-2")
-    and not family.by_pillow  # blip-2: compared with the Pillow backend alone
-]
+BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
 SMALLER = {
     "kimi-k2.5": {"max_patches": 60},
     "kimi-k3": {"max_patches": 60},
@@ -66,6 +61,15 @@ def test_bytes_are_those_of_torchs_arithmetic(
     pixels = noise(width, height, seed)
     made = resize(Image.fromarray(pixels), Size(tall, wide), FILTERS[kind])
     assert np.array_equal(made, resized(pixels, (tall, wide), kind, torch=True))
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+@pytest.mark.parametrize("size", [(40, 300), (300, 40), (1, 70), (70, 1), (3, 3), (40, 70)])
+def test_a_side_that_stays_and_one_that_shrinks_to_nothing(kind: str, size: tuple[int, int]) -> None:
+    """Weights of one, and of as many bits after the point as there are."""
+    for pixels in (noise(70, 40, 1), noise(299, 297, 1), np.full((40, 70, 3), 255, np.uint8)):
+        made = resize(Image.fromarray(pixels), Size(*size), FILTERS[kind])
+        assert np.array_equal(made, resized(pixels, size, kind, torch=True))
 
 
 @pytest.mark.parametrize("kind", FILTERS)
