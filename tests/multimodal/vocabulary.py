@@ -26,6 +26,8 @@ SPECIAL = (
     "<|kimi_k25_video_placeholder|>", "<|media_begin|>", "<|media_content|>", "<|media_end|>",
     "<frame_start>", "<frame_end>", "<so_start>", "<so_embedding>", "<so_end>",
     "<sound>", "<|img|>", "<|sound_bos|>", "<|sound_eos|>", "<|unused_200053|>", "<|audio_comp_pad|>",
+    "<|endoftext|>", "<|startofprev|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|yue|>", "<|translate|>",
+    "<|transcribe|>", "<|notimestamps|>", "<s>", "[STREAMING_PAD]",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

@@ -10,6 +10,7 @@
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
     +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
     +-- PlaceholderMismatch  400   the prompt has other than one placeholder per item
+    +-- BadDictation         400   the model cannot write a recording down in the way that is asked for
     UnsupportedModel               a model's configuration has what no family does
     +-- UnknownFamily              no family row matches it
 
@@ -22,6 +23,7 @@ from typing import ClassVar
 
 __all__ = [
     "BadClip",
+    "BadDictation",
     "BadDocument",
     "BadMedia",
     "BadRecording",
@@ -100,6 +102,16 @@ class PlaceholderMismatch(MediaError):
     """The number of placeholders in the prompt is not the number of items."""
 
     code = "placeholder_mismatch"
+
+
+class BadDictation(MediaError):
+    """The model cannot write a recording down so. `field` is what of the request says so: "language", "prompt" or "model"."""
+
+    code = "unsupported_parameter"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class UnsupportedModel(LookupError):

@@ -168,7 +168,7 @@ class Preparing:
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
-            encoded = replace(encoded, ids=media.ids)
+            encoded, request = replace(encoded, ids=media.ids), _heard_out(request, media)
         trace.report(
             EncodeDone(
                 request.id,
@@ -300,6 +300,14 @@ class Preparing:
             check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
         )
         return await media.place(ids, loaded)
+
+
+def _heard_out(request: GenerationRequest, media: PlacedMedia) -> GenerationRequest:
+    """The request for an answer that is no longer than what is heard, where it ends with that."""
+    if media.most is None:
+        return request
+    most = min(media.most, request.sampling.max_tokens or media.most)
+    return replace(request, sampling=replace(request.sampling, max_tokens=most))
 
 
 def _refuse_gone(given_up: GivenUp) -> None:
