@@ -4,6 +4,7 @@
     +-- InvalidRequest         400  the request is wrong; sending it again changes nothing
     |   +-- InvalidJson             the body is not JSON, or not the JSON the API takes
     |   +-- UnsupportedParameter    a documented parameter that this model or engine cannot honour
+    |   |   +-- LanguageNotTold     a model has to know which language is spoken
     |   +-- PromptTooLong           carries both numbers
     |   +-- InputTooLong            of pooled work; carries the number
     |   +-- TemplateFailed          the chat template refused the messages
@@ -76,6 +77,7 @@ __all__ = [
     "InternalError",
     "InvalidJson",
     "InvalidRequest",
+    "LanguageNotTold",
     "MethodNotAllowed",
     "ModelNotFound",
     "NoWorker",
@@ -195,6 +197,10 @@ class UnsupportedParameter(InvalidRequest):
     """A documented parameter that cannot be honoured here; refused rather than dropped."""
 
     openai_code = "unsupported_parameter"
+
+
+class LanguageNotTold(UnsupportedParameter):
+    """The model has to be told which language is spoken in a recording: it can be asked for that first."""
 
 
 class PromptTooLong(InvalidRequest):

@@ -17,7 +17,7 @@ class Transcription(Struct, frozen=True):
     """`translate`: into English. `language` is that of the recording (ISO 639-1), `prompt` what came before, or words that may
     occur. `format` is how the answer is written, `granularities` what times it has ("word", "segment"). `filename` is the
     client's name for the recording, from whose end servers tell how it is encoded; `media_type` is what the client says that
-    is."""
+    is. `detects`: the language is asked for, and nothing else."""
 
     translate: bool = False
     language: str | None = None
@@ -26,6 +26,7 @@ class Transcription(Struct, frozen=True):
     granularities: tuple[str, ...] = ()
     filename: str = "file"
     media_type: str = ""
+    detects: bool = False
 
     @property
     def timed(self) -> bool:

@@ -17,7 +17,7 @@ import attrs
 
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.engines.kinds.table import kind
-from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.errors import InvalidRequest, LanguageNotTold, UnsupportedParameter
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, SharedInputs
@@ -32,7 +32,7 @@ from smg_multimodal.processes.decoders import Decoders
 from smg_multimodal.prompts.expand import ReadyItem
 from smg_multimodal.prompts.prompts import Dictation
 from smg_multimodal.recordings.audio import wave_of_pcm16
-from smg_multimodal.records.errors import BadDictation, MediaTooLarge, UnsupportedModel
+from smg_multimodal.records.errors import BadDictation, LanguageNeeded, MediaTooLarge, UnsupportedModel
 from smg_multimodal.records.types import Modality
 
 __all__ = ["ModelMedia"]
@@ -131,10 +131,15 @@ class ModelMedia:
         if self._dictate is None:
             raise UnsupportedParameter("The model's own template writes its prompts.", param="model")
         try:
-            return TokenIds(self._dictate(Dictation(asked.language, asked.translate, asked.prompt)))
+            return TokenIds(self._dictate(Dictation(asked.language, asked.translate, asked.prompt, asked.detects)))
         except BadDictation as error:
             place = error.field if error.field == "model" else f"transcription.{error.field}"
-            raise UnsupportedParameter(f"Invalid '{error.field}': {error}.", param=place) from error
+            told = LanguageNotTold if isinstance(error, LanguageNeeded) else UnsupportedParameter
+            raise told(f"Invalid '{error.field}': {error}.", param=place) from error
+
+    @property
+    def languages(self) -> frozenset[int]:
+        return frozenset(each for rule in self._preparer.rules for each in rule.languages)
 
     async def load(
         self,

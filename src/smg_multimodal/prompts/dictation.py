@@ -7,10 +7,13 @@ generation_whisper, and the transcription requests of mistral-common.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from string import ascii_lowercase
 from typing import Any
 
 from smg_multimodal.prompts.prompts import Dictation, PromptRule, PromptTokenizer, token
-from smg_multimodal.records.errors import BadDictation
+from smg_multimodal.records.errors import BadDictation, LanguageNeeded
 from smg_multimodal.records.types import ItemFeatures, Modality, Replacement
 
 __all__ = ["streaming_rule", "whisper_rule"]
@@ -18,6 +21,8 @@ __all__ = ["streaming_rule", "whisper_rule"]
 _LANGUAGE = re.compile(r"[a-z]{2,3}\Z")
 _MULTILINGUAL = 51865
 """Words in the vocabulary of Whisper's models of many languages, at least; those of English alone have one fewer."""
+_LANGUAGES = (*map("".join, product(ascii_lowercase, repeat=2)), "haw", "yue")
+"""What may be a language's code: all of two letters, and those of three that Whisper has."""
 _POSITIONS = 448
 _MOST_BEFORE = 4096
 """Characters of what came before a recording that are looked at: its last ones, many more than find room."""
@@ -55,7 +60,7 @@ def whisper_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Promp
 
     def language(code: str | None) -> int:
         if code is None:
-            raise BadDictation("language", "the model has to be told the language that is spoken (ISO 639-1)")
+            raise LanguageNeeded("language", "the model has to be told the language that is spoken (ISO 639-1)")
         found = vocabulary.token_id(f"<|{code.lower()}|>") if _LANGUAGE.match(code.lower()) else None
         if found is None:
             raise BadDictation("language", "the model knows no such language; ISO 639-1 is meant")
@@ -63,6 +68,8 @@ def whisper_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Promp
 
     def dictate(asked: Dictation) -> tuple[int, ...]:
         said = before(asked.before) if asked.before and asked.before.strip() else ()
+        if asked.detects:
+            return (begin,)
         if many:
             return (*said, begin, language(asked.language), tasks[asked.translate], bare)
         if asked.translate or (asked.language or "en").lower() != "en":
@@ -70,7 +77,9 @@ def whisper_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Promp
             raise BadDictation(field, "the model writes down English, and nothing else")
         return (*said, begin, bare)
 
-    return _rule(begin, "<|startoftranscript|>", dictate)
+    found = (vocabulary.token_id(f"<|{code}|>") for code in _LANGUAGES) if many else ()
+    spoken = frozenset(each for each in found if each is not None)
+    return replace(_rule(begin, "<|startoftranscript|>", dictate), languages=spoken)
 
 
 def streaming_rule(begin: int, silence: int, count: int) -> PromptRule:

@@ -59,11 +59,12 @@ class PromptTokenizer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Dictation:
     """How a recording is to be written down: its `language`, if that is known, in English instead (`translate`), and the text that
-    came `before` it."""
+    came `before` it. `detects`: the language is asked for, and nothing else."""
 
     language: str | None = None
     translate: bool = False
     before: str | None = None
+    detects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class PromptRule:
 
     With `dictate` an item lies beside the prompt, from its first token on and as long as the item is, and the prompt, which has
     the anchor once, stays as it is: that is what `dictate` writes, where it is not given. An answer that is `paced` ends with the
-    item: prompt and answer together are as long.
+    item: prompt and answer together are as long. `languages` are the tokens of those that the model tells apart.
     """
 
     modality: Modality
@@ -89,6 +90,7 @@ class PromptRule:
     joins: Mapping[tuple[int, int], int] = field(default_factory=dict)
     dictate: Callable[[Dictation], tuple[int, ...]] | None = None
     paced: bool = False
+    languages: frozenset[int] = frozenset()
 
 
 def token(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> int:

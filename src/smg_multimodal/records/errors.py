@@ -11,6 +11,7 @@
     +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
     +-- PlaceholderMismatch  400   the prompt has other than one placeholder per item
     +-- BadDictation         400   the model cannot write a recording down in the way that is asked for
+    |   +-- LanguageNeeded   400   it has to be told which language is spoken
     UnsupportedModel               a model's configuration has what no family does
     +-- UnknownFamily              no family row matches it
 
@@ -27,6 +28,7 @@ __all__ = [
     "BadDocument",
     "BadMedia",
     "BadRecording",
+    "LanguageNeeded",
     "MediaBusy",
     "MediaError",
     "MediaForbidden",
@@ -112,6 +114,10 @@ class BadDictation(MediaError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class LanguageNeeded(BadDictation):
+    """The language that is spoken has to be known first."""
 
 
 class UnsupportedModel(LookupError):

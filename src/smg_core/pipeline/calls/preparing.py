@@ -57,6 +57,9 @@ __all__ = ["Preparing"]
 T = TypeVar("T")
 
 
+_SURELY = 100.0
+"""A bias of a token's logit beside which no other token is drawn."""
+
 _UNSEALED_INLINE = 64 * 1024
 """Most bytes of sealed reasoning that are opened on the event loop; this takes half a millisecond."""
 
@@ -168,7 +171,7 @@ class Preparing:
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
-            encoded, request = replace(encoded, ids=media.ids), _heard_out(request, media)
+            encoded, request = replace(encoded, ids=media.ids), _as_heard(request, media, model)
         trace.report(
             EncodeDone(
                 request.id,
@@ -302,12 +305,17 @@ class Preparing:
         return await media.place(ids, loaded)
 
 
-def _heard_out(request: GenerationRequest, media: PlacedMedia) -> GenerationRequest:
-    """The request for an answer that is no longer than what is heard, where it ends with that."""
-    if media.most is None:
+def _as_heard(request: GenerationRequest, placed: PlacedMedia, model: ServedModel) -> GenerationRequest:
+    """The request for an answer that is no longer than what is heard, where it ends with that; or for the token of a language,
+    where that is what is asked for."""
+    asked = request.sampling
+    if request.transcription is not None and request.transcription.detects and model.media is not None:
+        told = dict.fromkeys(model.media.languages, _SURELY)
+        one = replace(asked, max_tokens=1, min_tokens=None, skip_special_tokens=False, logit_bias=told)
+        return replace(request, sampling=one)
+    if placed.most is None:
         return request
-    most = min(media.most, request.sampling.max_tokens or media.most)
-    return replace(request, sampling=replace(request.sampling, max_tokens=most))
+    return replace(request, sampling=replace(asked, max_tokens=min(placed.most, asked.max_tokens or placed.most)))
 
 
 def _refuse_gone(given_up: GivenUp) -> None:

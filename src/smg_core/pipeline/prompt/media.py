@@ -102,7 +102,13 @@ class MediaService(Protocol):
         ...
 
     def dictated(self, asked: Transcription) -> TokenIds:
-        """The prompt of a model that `dictates`. Raises UnsupportedParameter for what the model cannot be asked."""
+        """The prompt of a model that `dictates`. Raises UnsupportedParameter for what the model cannot be asked, and
+        LanguageNotTold where it has to know the language first."""
+        ...
+
+    @property
+    def languages(self) -> frozenset[int]:
+        """The tokens of the languages that a model which `dictates` tells apart."""
         ...
 
     async def load(
