@@ -5,6 +5,7 @@
     |   +-- InvalidJson             the body is not JSON, or not the JSON the API takes
     |   +-- UnsupportedParameter    a documented parameter that this model or engine cannot honour
     |   |   +-- LanguageNotTold     a model has to know which language is spoken
+    |   +-- RecordingInParts        a model reads a recording of this length part by part
     |   +-- PromptTooLong           carries both numbers
     |   +-- InputTooLong            of pooled work; carries the number
     |   +-- TemplateFailed          the chat template refused the messages
@@ -90,6 +91,7 @@ __all__ = [
     "QuotaExceeded",
     "RateLimited",
     "ReadingFailed",
+    "RecordingInParts",
     "RequestLimitReached",
     "RequestTimeout",
     "SealBroken",
@@ -201,6 +203,14 @@ class UnsupportedParameter(InvalidRequest):
 
 class LanguageNotTold(UnsupportedParameter):
     """The model has to be told which language is spoken in a recording: it can be asked for that first."""
+
+
+class RecordingInParts(InvalidRequest):
+    """The recording is longer than the model reads at once, and may be sent in so many `parts`."""
+
+    def __init__(self, message: str, parts: int, *, param: str, code: str) -> None:
+        super().__init__(message, param=param, code=code)
+        self.parts = parts
 
 
 class PromptTooLong(InvalidRequest):

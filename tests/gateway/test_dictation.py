@@ -11,7 +11,7 @@ from tests.gateway.test_vision import VLLM, sdk, seeing, seen
 from tests.gateway.vision_models import sound, voxtral_realtime, whisper
 
 from smg_core import Config
-from smg_simulator import Reply
+from smg_simulator import Fault, Reply
 from smg_simulator.engine.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
@@ -73,10 +73,12 @@ async def test_a_language_that_is_not_told_is_asked_for_first(heard: str) -> Non
 
 
 async def test_a_stream_shows_nothing_of_the_language(heard: str) -> None:
-    async with in_process(saying(heard, "<|de|>", "Das Schaf."), config=Config(workers=VLLM)) as house:
-        async with sdk(house) as client:
-            stream = await client.audio.transcriptions.create(model="sim", file=WAV, stream=True)
-            events = [each async for each in stream]
+    async with (
+        in_process(saying(heard, "<|de|>", "Das Schaf."), config=Config(workers=VLLM)) as house,
+        sdk(house) as client,
+    ):
+        stream = await client.audio.transcriptions.create(model="sim", file=WAV, stream=True)
+        events = [each async for each in stream]
     assert "".join(each.delta for each in events if each.type == "transcript.text.delta") == "Das Schaf."
     assert events[-1].type == "transcript.text.done"
 
@@ -116,14 +118,14 @@ async def test_a_model_of_english_alone_is_asked_for_nothing(tmp_path: Any) -> N
         ({"language": "xx"}, "language"),
         ({"language": "German"}, "language"),
         ({"language": "de", "prompt": "so <|translate|>"}, "prompt"),
-        ({"language": "de", "file": ("long.wav", sound(2.1), "audio/wav")}, "file"),
+        ({"language": "de", "file": ("long.wav", sound(7.1), "audio/wav")}, "file"),
         ({"language": "de", "response_format": "srt"}, "response_format"),
     ],
 )
 async def test_what_whisper_cannot_be_asked_is_refused_by_its_field(
     heard: str, fields: dict[str, Any], param: str
 ) -> None:
-    async with seeing(heard) as house, sdk(house) as client:
+    async with seeing(heard, max_seconds=7) as house, sdk(house) as client:
         error = await refused(client.audio.transcriptions.create(**{"model": "sim", "file": WAV, **fields}))
         assert not house.engine.requests
     assert error.param == param
@@ -159,3 +161,38 @@ async def test_what_voxtral_realtime_writes_ends_with_what_it_hears(realtime: st
     assert answer.usage.output_tokens <= tokens - 39
     assert answer.usage.input_token_details.audio_tokens == answer.usage.input_tokens == 39
     assert error.param == "model"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_recording_longer_than_whisper_reads_is_sent_in_parts(heard: str, stream: bool) -> None:
+    """Of two seconds here: six and a half are five parts, each of which is another item."""
+    said = ("<|de|>", " Ein", " Schaf", " und", " noch", " eins.")
+    long = ("long.wav", sound(6.5), "audio/wav")
+    async with in_process(saying(heard, *said), config=Config(workers=VLLM)) as house, sdk(house) as client:
+        if stream:
+            events = [
+                each async for each in await client.audio.transcriptions.create(model="sim", file=long, stream=True)
+            ]
+            text, usage = "".join(each.delta for each in events[:-1]), events[-1].usage
+            assert events[-1].text == text
+        else:
+            answer = await client.audio.transcriptions.create(model="sim", file=long)
+            text, usage = answer.text, answer.usage
+        requests = house.engine.requests
+    assert text == " Ein Schaf und noch eins."
+    assert prompts(house) == [
+        "<|startoftranscript|>",
+        *["<|startoftranscript|><|de|><|transcribe|><|notimestamps|>"] * 5,
+    ]
+    assert len({seen(house, at).hashes for at in range(6)}) == 5  # the language is that of the first part
+    assert usage.input_tokens == sum(len(each.input_ids) for each in requests)
+
+
+async def test_a_part_that_fails_ends_the_answer(heard: str) -> None:
+    config = SimulatorConfig(
+        model_folder=heard, replies=(Reply(" Ein"), Reply(" Schaf")), faults=(None, Fault("error"))
+    )
+    long = ("long.wav", sound(2.5), "audio/wav")
+    async with in_process(config, config=Config(workers=VLLM)) as house, sdk(house) as client:
+        with pytest.raises(openai.APIStatusError):
+            await client.audio.transcriptions.create(model="sim", file=long, language="de")

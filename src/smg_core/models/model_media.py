@@ -231,7 +231,7 @@ class ModelMedia:
                 data = wave_of_pcm16(data)
             else:
                 data = await asyncio.get_running_loop().run_in_executor(self._pool, wave_of_pcm16, data)
-        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant)
+        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant, item.part)
 
     @staticmethod
     async def _naming(work: Callable[[], Awaitable[T]], item: MediaItem) -> T:

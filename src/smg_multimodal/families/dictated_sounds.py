@@ -6,6 +6,7 @@ recording is as long as prompt and answer together. Follows transformers' featur
 feature_extraction_voxtral_realtime and processing_voxtral_realtime, and the padding of mistral-common.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,13 +43,15 @@ _SILENT = 32
 _LONGEST_WORD = 10
 """Tokens of silence after a recording, for the word that it ends with, beside those for the delay and for the beginning."""
 _MOST_DELAY = 256
+_LOOSE = 1.0
+"""Seconds within which a recording may be cut, so that no word is: of half a minute at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDownProcessor:
     """Recordings to (1, mels, frames) floats, with silence up to what the encoder reads, which becomes `positions` embeddings.
 
-    What is longer than `longest` seconds is cut off, as transformers does; a `Preparer` refuses it."""
+    What is longer than `longest` seconds is cut off, as transformers does; a `Preparer` refuses it, or makes a `part` of it."""
 
     mel: WhisperProcessor
     positions: int
@@ -58,6 +61,29 @@ class WrittenDownProcessor:
     def rate(self) -> int:
         """Samples a second."""
         return self.mel.rate
+
+    @property
+    def _loose(self) -> float:
+        """Seconds within which a recording is cut where it is quietest."""
+        return min(_LOOSE, self.longest / 4)
+
+    def parts(self, seconds: float) -> int:
+        """In how many parts a recording of so many seconds is sent."""
+        return 1 if seconds <= self.longest else math.ceil(seconds / (self.longest - self._loose))
+
+    def part(self, samples: Float32, number: int, parts: int) -> Float32:
+        """The samples of one part, from 0: all are about as long, and are cut where the recording is quietest nearby."""
+        start = self._cut(samples, number, parts) if number else 0
+        return samples[start : self._cut(samples, number + 1, parts) if number + 1 < parts else len(samples)]
+
+    def _cut(self, samples: Float32, number: int, parts: int) -> int:
+        """Where part `number` begins: in the middle of the quietest twentieth of what may be cut."""
+        middle, around = len(samples) * number // parts, int(self._loose * self.rate * 0.45)
+        begin = max(0, middle - around)
+        loud = np.square(samples[begin : middle + around], dtype=np.float64)
+        step = max(1, len(loud) // 20)
+        steps = np.add.reduceat(loud, range(0, len(loud) - step + 1, step))
+        return begin + int(steps.argmin()) * step + step // 2
 
     def item(self, samples: Float32) -> ItemFeatures:
         """The tensors of one mono recording at `rate`."""

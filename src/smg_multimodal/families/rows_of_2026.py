@@ -175,9 +175,7 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         {},
         others={Modality.AUDIO: GRANITE_SPEECH_AUDIO},
     ),
-    MediaFamily(
-        "whisper", frozenset({"whisper"}), None, None, {}, limit=1, others={Modality.AUDIO: WHISPER_AUDIO}
-    ),
+    MediaFamily("whisper", frozenset({"whisper"}), None, None, {}, limit=1, others={Modality.AUDIO: WHISPER_AUDIO}),
     MediaFamily(
         "voxtral-realtime",
         frozenset({"voxtral_realtime"}),

@@ -93,8 +93,8 @@ _COUNTED_ON: Mapping[tuple[str, Modality], frozenset[str]] = {
 class VllmInputs:
     """vLLM: tensors of all items of one modality joined, whole placeholders, one hash per item.
 
-    `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order. Of items that
-    lie beside the prompt, every token takes an embedding, and `token_id` is None.
+    `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order. Of items
+    that lie beside the prompt, every token takes an embedding, and `token_id` is None.
     """
 
     primary: str

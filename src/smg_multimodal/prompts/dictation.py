@@ -28,9 +28,7 @@ _MOST_BEFORE = 4096
 """Characters of what came before a recording that are looked at: its last ones, many more than find room."""
 
 
-def _rule(
-    begin: int, text: str, dictate: Callable[[Dictation], tuple[int, ...]], *, paced: bool = False
-) -> PromptRule:
+def _rule(begin: int, text: str, dictate: Callable[[Dictation], tuple[int, ...]], *, paced: bool = False) -> PromptRule:
     """A rule of recordings beside a prompt that has the token `begin` once."""
 
     def unchanged(item: ItemFeatures, index: int) -> Replacement:

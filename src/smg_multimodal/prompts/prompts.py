@@ -58,8 +58,8 @@ class PromptTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dictation:
-    """How a recording is to be written down: its `language`, if that is known, in English instead (`translate`), and the text that
-    came `before` it. `detects`: the language is asked for, and nothing else."""
+    """How a recording is to be written down: its `language`, if that is known, in English instead (`translate`), and the text
+    that came `before` it. `detects`: the language is asked for, and nothing else."""
 
     language: str | None = None
     translate: bool = False

@@ -148,9 +148,7 @@ class WhisperProcessor:
             spectrum = np.fft.rfft(frames[start : start + _FRAMES] * window).astype(np.complex64)
             loud[:, start : start + _FRAMES] = np.log10(np.maximum(1e-10, bands(_power(spectrum)))).T
         highest = loud.max() if self.highest is None else np.float32(self.highest)
-        return np.asarray(
-            (np.maximum(loud, highest - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
-        )
+        return np.asarray((np.maximum(loud, highest - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32)
 
     def _padded(self, samples: Float32) -> tuple[Float32, int]:
         """The samples that features are made of, and how many frames of these are real."""

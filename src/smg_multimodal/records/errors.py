@@ -6,6 +6,7 @@
     |   +-- BadRecording     400   the same of a recording
     |   +-- BadDocument      400   the same of a document, which may be encrypted too, or have no text
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
+    |   +-- RecordingTooLong 400   the same of a recording that may be sent part by part
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
     +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
@@ -35,6 +36,7 @@ __all__ = [
     "MediaTooLarge",
     "MediaUnavailable",
     "PlaceholderMismatch",
+    "RecordingTooLong",
     "UnknownFamily",
     "UnsupportedModel",
 ]
@@ -75,6 +77,14 @@ class MediaTooLarge(MediaError):
     """A budget (bytes, pixels, frames, seconds, items) would be exceeded."""
 
     code = "media_too_large"
+
+
+class RecordingTooLong(MediaTooLarge):
+    """The recording is longer than the model's encoder reads; it may be sent in so many `parts`."""
+
+    def __init__(self, message: str, parts: int) -> None:
+        super().__init__(message)
+        self.parts = parts
 
 
 class MediaForbidden(MediaError):

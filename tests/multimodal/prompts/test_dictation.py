@@ -12,12 +12,19 @@ from sound_files import recording
 from vocabulary import TestVocabulary
 
 from smg_multimodal.configs.files import ModelFiles
+from smg_multimodal.families.modalities import PartedRecordings
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.preparing.content import routing_keys
 from smg_multimodal.preparing.packaging import for_items, for_sglang, for_tokenspeed, for_vllm
 from smg_multimodal.preparing.prepare import Media, Prepared, Preparer
 from smg_multimodal.prompts.prompts import Dictation, PromptRule
-from smg_multimodal.records.errors import BadDictation, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
+from smg_multimodal.records.errors import (
+    BadDictation,
+    MediaTooLarge,
+    PlaceholderMismatch,
+    RecordingTooLong,
+    UnsupportedModel,
+)
 from smg_multimodal.records.types import Modality, Span
 
 WORDS = TestVocabulary()
@@ -184,3 +191,35 @@ def test_engines_that_are_told_a_place_in_the_prompt_are_refused(model: dict[str
     for send, whose in ((for_items, "neutral contract"), (for_tokenspeed, "TokenSpeed"), (for_sglang, "SGLang")):
         with pytest.raises(UnsupportedModel, match=whose):
             send(made)
+
+
+@given(st.floats(0.2, 200.0), st.integers(0, 3))
+def test_parts_of_a_recording_are_all_of_it_and_none_is_too_long(seconds: float, seed: int) -> None:
+    made = family_of(ModelFiles(WHISPER)).others[Modality.AUDIO].process(ModelFiles(WHISPER))
+    assert isinstance(made, PartedRecordings)
+    samples = np.random.default_rng(seed).standard_normal(round(seconds * 16000)).astype(np.float32)
+    parts = made.parts(seconds)
+    cut = [made.part(samples, each, parts) for each in range(parts)]
+    assert np.array_equal(np.concatenate(cut), samples)
+    assert max(map(len, cut)) <= 30 * 16000
+    assert parts == 1 or min(map(len, cut)) > 14 * 16000
+
+
+def test_a_recording_is_cut_where_it_is_quiet() -> None:
+    made = family_of(ModelFiles(WHISPER)).others[Modality.AUDIO].process(ModelFiles(WHISPER))
+    assert isinstance(made, PartedRecordings)
+    samples = np.ones(40 * 16000, np.float32)
+    samples[round(20.2 * 16000) : round(20.3 * 16000)] = 0
+    assert 20.2 * 16000 <= len(made.part(samples, 0, 2)) <= 20.3 * 16000
+
+
+def test_a_part_is_an_item_of_its_own() -> None:
+    made, data = Preparer(ModelFiles(WHISPER), WORDS), speech(40.0)
+    with pytest.raises(RecordingTooLong) as refused:
+        made.ready(Media(data, Modality.AUDIO))
+    assert refused.value.parts == 2
+    one, two = (made.ready(Media(data, Modality.AUDIO, part=(each, 2))) for each in range(2))
+    assert one.content_hash != two.content_hash
+    assert one.features.tensors["input_features"].shape == (1, 80, 3000)
+    with pytest.raises(UnsupportedModel, match="take recordings whole"):
+        Preparer(ModelFiles(VOXTRAL), WORDS).ready(Media(data, Modality.AUDIO, part=(0, 2)))

@@ -52,13 +52,14 @@ _SECTIONS = ("vision", "visual", "audio")
 @attrs.frozen
 class MediaItem:
     """One medium. `kind` is "image", "video", "audio" or "file"; `param` is the path of its part in the request; `detail` is
-    what the client asked for a picture, `format` the name it gave a recording's format."""
+    what the client asked for a picture, `format` the name it gave a recording's format; `part` as of `Transcription`."""
 
     kind: str
     source: MediaSource
     param: str
     detail: str = "auto"
     format: str | None = None
+    part: tuple[int, int] | None = None
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ wire.
 
 from collections.abc import Sequence
 
+import attrs
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -129,6 +130,8 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
     items = media_of(request.messages)
     if items:
         refuse_unless_taken(items, request.model, model.media_kinds, model.no_media)
+    if request.transcription is not None and request.transcription.part is not None:
+        items = [attrs.evolve(item, part=request.transcription.part) for item in items]
     return items if model.tokenizer is not None else []
 
 
