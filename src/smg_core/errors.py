@@ -4,7 +4,7 @@
     +-- InvalidRequest         400  the request is wrong; sending it again changes nothing
     |   +-- InvalidJson             the body is not JSON, or not the JSON the API takes
     |   +-- UnsupportedParameter    a documented parameter that this model or engine cannot honour
-    |   |   +-- LanguageNotTold     a model has to know which language is spoken
+    |   |   +-- LanguageUnknown     a model has to know which language is spoken
     |   +-- RecordingInParts        a model reads a recording of this length part by part
     |   +-- PromptTooLong           carries both numbers
     |   +-- InputTooLong            of pooled work; carries the number
@@ -78,7 +78,7 @@ __all__ = [
     "InternalError",
     "InvalidJson",
     "InvalidRequest",
-    "LanguageNotTold",
+    "LanguageUnknown",
     "MethodNotAllowed",
     "ModelNotFound",
     "NoWorker",
@@ -201,7 +201,7 @@ class UnsupportedParameter(InvalidRequest):
     openai_code = "unsupported_parameter"
 
 
-class LanguageNotTold(UnsupportedParameter):
+class LanguageUnknown(UnsupportedParameter):
     """The model has to be told which language is spoken in a recording: it can be asked for that first."""
 
 

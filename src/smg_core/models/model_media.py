@@ -17,7 +17,7 @@ import attrs
 
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.engines.kinds.table import kind
-from smg_core.errors import InvalidRequest, LanguageNotTold, UnsupportedParameter
+from smg_core.errors import InvalidRequest, LanguageUnknown, UnsupportedParameter
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, SharedInputs
@@ -134,8 +134,8 @@ class ModelMedia:
             return TokenIds(self._dictate(Dictation(asked.language, asked.translate, asked.prompt, asked.detects)))
         except BadDictation as error:
             place = error.field if error.field == "model" else f"transcription.{error.field}"
-            told = LanguageNotTold if isinstance(error, LanguageNeeded) else UnsupportedParameter
-            raise told(f"Invalid '{error.field}': {error}.", param=place) from error
+            refusal = LanguageUnknown if isinstance(error, LanguageNeeded) else UnsupportedParameter
+            raise refusal(f"Invalid '{error.field}': {error}.", param=place) from error
 
     @property
     def languages(self) -> frozenset[int]:

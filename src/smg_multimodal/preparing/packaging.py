@@ -186,14 +186,14 @@ def _feature_ids(prepared: Prepared) -> dict[Modality, int]:
     return {rule.modality: rule.feature for rule in prepared.rules}
 
 
-def _beside(prepared: Prepared) -> frozenset[Modality]:
+def _unplaced(prepared: Prepared) -> frozenset[Modality]:
     """The modalities whose items lie beside the prompt."""
     return frozenset(rule.modality for rule in prepared.rules if rule.dictate is not None)
 
 
-def _refuse_beside(prepared: Prepared, engine: str) -> None:
+def _refuse_unplaced(prepared: Prepared, engine: str) -> None:
     """Refuse items that lie beside the prompt, for an engine that is told their place in it."""
-    if _beside(prepared):
+    if _unplaced(prepared):
         raise UnsupportedModel(
             f"{engine} takes no recordings for {prepared.family.name}: they lie beside the prompt, which its contract has no"
             " place for"
@@ -273,7 +273,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
         primary=encoder,
         pixel_values=first,
         tensors=wired,
-        token_id=None if modality in _beside(prepared) else _feature_ids(prepared)[modality],
+        token_id=None if modality in _unplaced(prepared) else _feature_ids(prepared)[modality],
         placeholders=tuple(place.span for place, _ in pairs),
         hashes=tuple(place.content_hash.hex() for place, _ in pairs),
         batched_keys=tuple(name for name in (encoder, *wired) if name not in flat),
@@ -285,7 +285,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
 
 def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, ...]:
     """Items of any modalities, each by itself, in prompt order: for engines that batch on their own."""
-    _refuse_beside(prepared, "the neutral contract")
+    _refuse_unplaced(prepared, "the neutral contract")
     ids = _feature_ids(prepared)
     return tuple(
         ItemInputs(
@@ -328,7 +328,7 @@ def for_trtllm(prepared: Prepared) -> TrtllmInputs:
 
 def for_tokenspeed(prepared: Prepared, dtype: str = "bfloat16") -> TokenSpeedInputs:
     """Items of any modalities for TokenSpeed, in prompt order."""
-    _refuse_beside(prepared, "TokenSpeed")
+    _refuse_unplaced(prepared, "TokenSpeed")
     ids = _feature_ids(prepared)
     items = []
     for place, item in _in_prompt_order(prepared):

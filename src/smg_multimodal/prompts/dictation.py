@@ -65,15 +65,15 @@ def whisper_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Promp
         return found
 
     def dictate(asked: Dictation) -> tuple[int, ...]:
-        said = before(asked.before) if asked.before and asked.before.strip() else ()
+        earlier = before(asked.before) if asked.before and asked.before.strip() else ()
         if asked.detects:
             return (begin,)
         if many:
-            return (*said, begin, language(asked.language), tasks[asked.translate], bare)
+            return (*earlier, begin, language(asked.language), tasks[asked.translate], bare)
         if asked.translate or (asked.language or "en").lower() != "en":
             field = "model" if asked.translate else "language"
             raise BadDictation(field, "the model writes down English, and nothing else")
-        return (*said, begin, bare)
+        return (*earlier, begin, bare)
 
     found = (vocabulary.token_id(f"<|{code}|>") for code in _LANGUAGES) if many else ()
     spoken = frozenset(each for each in found if each is not None)

@@ -125,8 +125,8 @@ def _written(
     for place in places:
         item, rule = items[place.rule.modality][place.index], place.rule
         if rule.dictate is not None:
-            beside = Span(0, item.features.tokens)
-            placeholders.append(Placeholder(rule.modality, place.index, beside, (beside,), item.content_hash))
+            whole = Span(0, item.features.tokens)
+            placeholders.append(Placeholder(rule.modality, place.index, whole, (whole,), item.content_hash))
             continue
         replacement = rule.replace(item.features, place.index)
         if replacement.tokens != item.features.tokens:

@@ -10,7 +10,7 @@ import re
 from msgspec.structs import replace
 
 from smg_core.apis.transcriptions.wire import TranscriptionRequest
-from smg_core.errors import EngineFailed, LanguageNotTold, RecordingInParts
+from smg_core.errors import EngineFailed, LanguageUnknown, RecordingInParts
 from smg_core.pipeline.flow.flow import Terms, generate, respond
 from smg_core.pipeline.flow.steps import Flow
 from smg_core.request import GenerationRequest
@@ -36,7 +36,7 @@ def write_down(decoded: TranscriptionRequest, terms: Terms) -> Flow[object]:
             if parts > 1:
                 raise
             parts = error.parts
-        except LanguageNotTold:
+        except LanguageUnknown:
             if unknown or asked.language is not None:
                 raise
             unknown = True

@@ -310,8 +310,8 @@ def _as_heard(request: GenerationRequest, placed: PlacedMedia, model: ServedMode
     where that is what is asked for."""
     asked = request.sampling
     if request.transcription is not None and request.transcription.detects and model.media is not None:
-        told = dict.fromkeys(model.media.languages, _SURELY)
-        one = replace(asked, max_tokens=1, min_tokens=None, skip_special_tokens=False, logit_bias=told)
+        biases = dict.fromkeys(model.media.languages, _SURELY)
+        one = replace(asked, max_tokens=1, min_tokens=None, skip_special_tokens=False, logit_bias=biases)
         return replace(request, sampling=one)
     if placed.most is None:
         return request

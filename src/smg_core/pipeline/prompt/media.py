@@ -104,7 +104,7 @@ class MediaService(Protocol):
 
     def dictated(self, asked: Transcription) -> TokenIds:
         """The prompt of a model that `dictates`. Raises UnsupportedParameter for what the model cannot be asked, and
-        LanguageNotTold where it has to know the language first."""
+        LanguageUnknown where it has to know the language first."""
         ...
 
     @property
