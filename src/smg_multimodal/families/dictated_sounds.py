@@ -1,4 +1,4 @@
-"""Whisper and Voxtral Realtime: recordings that lie beside the prompt, which says how they are written down.
+"""Whisper and Voxtral Realtime: recordings that lie beside the prompt, and are written down.
 
 Above: `rows_of_2026`. Below: `recordings.audio` for Whisper's features, `prompts.dictation`, `modalities`. Whisper's encoder
 reads half a minute; Voxtral Realtime hears a token's worth of sound with each token that it reads or writes, so that the

@@ -1,4 +1,4 @@
-"""Prompts of models that write down what they hear: the recording lies beside the prompt, which says how it is written down.
+"""Prompts of models that write down what they hear: the recording lies beside the prompt.
 
 Above: `families.dictated_sounds`. Below: `prompts`, `records.errors`. Whisper's prompt names language and task; Voxtral
 Realtime's has silence for what is heard before the first word can be written. Follows transformers' tokenization_whisper and

@@ -1,4 +1,4 @@
-"""The flow of a transcription: a turn, or one for each part of a long recording; before it, which language is spoken.
+"""The flow of a transcription: which language is spoken, then a turn, or one for each part of it.
 
 Whisper's prompt names the language. Where the client has not told it, the model is asked for that token first, with nothing of
 its answer shown. Its encoder reads half a minute, so that a longer recording is sent part by part, and the texts are one. Pure.
