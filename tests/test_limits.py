@@ -559,6 +559,7 @@ CONSTANTS: dict[str, str] = {
     "pipeline.prompt.prepare._SMALL_BODY": PACE,
     "pipeline.calls.chat_calls._WRITTEN_INLINE": PACE,
     "pipeline.calls.preparing._UNSEALED_INLINE": PACE,
+    "pipeline.calls.preparing._SURELY": FORMAT,
     "apis.completions.decode._DEFAULT_MAX_TOKENS": FORMAT,
     "apis.sglang.decode._WHOLE_VOCABULARY": FORMAT,
     "wire.sampling._SMALLEST_TOP_P": FORMAT,
@@ -1261,6 +1262,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE
         smg_mcp.transport.wire: _ELSEWHERE
+        smg_multimodal.prompts.dictation: _MOST_BEFORE
         smg_multimodal.recordings.audio: _BLOCK _COPIED_AT_ONCE _FRAMES
         smg_multimodal.recordings.mel_bands: _AT_ONCE
         smg_multimodal.families.binned_sounds: _BLOCK
@@ -1304,7 +1306,9 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     MODEL: """
         smg_multimodal.families.nemotron: _USUAL_FRAMES
+        smg_multimodal.families.dictated_sounds: _LONGEST_WORD _LOOSE _SILENT
         smg_multimodal.families.moss_sounds: _LONGEST
+        smg_multimodal.prompts.dictation: _MULTILINGUAL _POSITIONS
         smg_multimodal.patches.nemotron: _PICTURE_OVERHEAD
         smg_multimodal.recordings.parakeet: _NARROWEST _PREEMPHASIS _QUIETEST
         smg_multimodal.tiles.nemotron_nano: _USUAL_TILES
@@ -1335,6 +1339,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.decoding.pdf_pictures: PICTURE_INFLATED _SMALLEST _PIXELS _PIXELS_TOGETHER _SIDE _BYTES _QUALITY _DEEP
         smg_multimodal.decoding.clips: _LARGER _SMALL
         smg_multimodal.families.binned_sounds: _MOST_BINS
+        smg_multimodal.families.dictated_sounds: _MOST_DELAY
         smg_multimodal.families.rows_of_2026: _MOST_QUERIES
         smg_multimodal.families.omni: _MOST
         smg_multimodal.decoding.formats: _MOST_PIECES

@@ -4,6 +4,8 @@
     +-- InvalidRequest         400  the request is wrong; sending it again changes nothing
     |   +-- InvalidJson             the body is not JSON, or not the JSON the API takes
     |   +-- UnsupportedParameter    a documented parameter that this model or engine cannot honour
+    |   |   +-- LanguageUnknown     a model has to know which language is spoken
+    |   +-- RecordingInParts        a model reads a recording of this length part by part
     |   +-- PromptTooLong           carries both numbers
     |   +-- InputTooLong            of pooled work; carries the number
     |   +-- TemplateFailed          the chat template refused the messages
@@ -76,6 +78,7 @@ __all__ = [
     "InternalError",
     "InvalidJson",
     "InvalidRequest",
+    "LanguageUnknown",
     "MethodNotAllowed",
     "ModelNotFound",
     "NoWorker",
@@ -88,6 +91,7 @@ __all__ = [
     "QuotaExceeded",
     "RateLimited",
     "ReadingFailed",
+    "RecordingInParts",
     "RequestLimitReached",
     "RequestTimeout",
     "SealBroken",
@@ -195,6 +199,18 @@ class UnsupportedParameter(InvalidRequest):
     """A documented parameter that cannot be honoured here; refused rather than dropped."""
 
     openai_code = "unsupported_parameter"
+
+
+class LanguageUnknown(UnsupportedParameter):
+    """The model has to be told which language is spoken in a recording: it can be asked for that first."""
+
+
+class RecordingInParts(InvalidRequest):
+    """The recording is longer than the model reads at once, and may be sent in so many `parts`."""
+
+    def __init__(self, message: str, parts: int, *, param: str, code: str) -> None:
+        super().__init__(message, param=param, code=code)
+        self.parts = parts
 
 
 class PromptTooLong(InvalidRequest):

@@ -17,7 +17,8 @@ class Transcription(Struct, frozen=True):
     """`translate`: into English. `language` is that of the recording (ISO 639-1), `prompt` what came before, or words that may
     occur. `format` is how the answer is written, `granularities` what times it has ("word", "segment"). `filename` is the
     client's name for the recording, from whose end servers tell how it is encoded; `media_type` is what the client says that
-    is."""
+    is. `detects`: the language is asked for, and nothing else; `part`: of which part of the recording, from 0, and how many parts
+    there are, where a model reads it so."""
 
     translate: bool = False
     language: str | None = None
@@ -26,6 +27,13 @@ class Transcription(Struct, frozen=True):
     granularities: tuple[str, ...] = ()
     filename: str = "file"
     media_type: str = ""
+    detects: bool = False
+    part: tuple[int, int] | None = None
+
+    @property
+    def piecemeal(self) -> bool:
+        """Whether it is one question of several about a recording, for an engine that is sent what was prepared here."""
+        return self.detects or self.part is not None
 
     @property
     def timed(self) -> bool:

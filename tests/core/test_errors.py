@@ -75,6 +75,8 @@ def make(kind):
     }
     if kind is errors.InputTooLong:
         return kind(10, 5, param="inputs[0]")
+    if kind is errors.RecordingInParts:
+        return kind("What happened.", 2, param="file", code="media_too_large")
     return kind(*special.get(kind, ("What happened.",)))
 
 

@@ -83,6 +83,50 @@ def qwen2_audio(folder: Path) -> Path:
         audio_token_index=ids["<|AUDIO|>"],
         audio_config={"num_mel_bins": 80, "max_source_positions": 100},
     )
+    _whisper_features(folder)
+    _write_parts(folder)
+    return folder
+
+
+def whisper(folder: Path, **fields: Any) -> Path:
+    """Two seconds of 80 mels at most, beside a prompt of control tokens; no chat template. `fields` are config.json's."""
+    names = ("startofprev", "startoftranscript", "en", "de", "translate", "transcribe", "notimestamps")
+    ids = _with_tokens(folder, *(f"<|{name}|>" for name in names))
+    _config(
+        folder,
+        **{
+            "model_type": "whisper",
+            "architectures": ["WhisperForConditionalGeneration"],
+            "num_mel_bins": 80,
+            "max_source_positions": 100,
+            "max_target_positions": 448,
+            "decoder_start_token_id": ids["<|startoftranscript|>"],
+            "vocab_size": 51865,
+            **fields,
+        },
+    )
+    _whisper_features(folder)
+    (folder / "chat_template.jinja").unlink()
+    return folder
+
+
+def voxtral_realtime(folder: Path) -> Path:
+    """A token for every 80 ms, which the answer is as long as."""
+    ids = _with_tokens(folder, "<s>", "[STREAMING_PAD]")
+    _config(
+        folder,
+        model_type="voxtral_realtime",
+        architectures=["VoxtralRealtimeForConditionalGeneration"],
+        audio_config={"num_mel_bins": 128},
+        text_config={"bos_token_id": ids["<s>"]},
+        audio_length_per_tok=8,
+        default_num_delay_tokens=6,
+    )
+    write_json(folder / "preprocessor_config.json", feature_extractor_type="VoxtralRealtimeFeatureExtractor")
+    return folder
+
+
+def _whisper_features(folder: Path) -> None:
     write_json(
         folder / "preprocessor_config.json",
         feature_extractor_type="WhisperFeatureExtractor",
@@ -92,8 +136,6 @@ def qwen2_audio(folder: Path) -> Path:
         n_fft=400,
         chunk_length=2,
     )
-    _write_parts(folder)
-    return folder
 
 
 _OMNI_WRITES = """{%- elif part.type == 'video' -%}{{- '<|vision_start|><|VIDEO|><|vision_end|>' -}}

@@ -653,6 +653,15 @@ def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, 
         made = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
         out = {"audio_input_ids": InklingProcessor._extract_dmel_bins(counted, made["input_features"])}
         name, tokens = "audio_input_ids", int(made["input_features_mask"].sum())
+    elif recorded.name == "voxtral_realtime":
+        from mistral_common.tokens.tokenizers.audio import OFFLINE_STREAMING_BUFFER_TOKENS, AudioEncoder
+
+        step, after = 8 * extractor.hop_length, 6 + 1 + OFFLINE_STREAMING_BUFFER_TOKENS
+        config = {"raw_audio_length_per_tok": step, "n_right_pad_tokens": lambda _: after, "n_left_pad_tokens": 32}
+        encoder = types.SimpleNamespace(audio_config=types.SimpleNamespace(**config))
+        heard = np.pad(samples, AudioEncoder._get_streaming_pad(encoder, len(samples), None))
+        out = extractor(heard, sampling_rate=extractor.sampling_rate, padding=True)
+        name, tokens = "input_features", len(heard) // step
     elif recorded.name == "dots3_note":
         out = extractor(samples, sampling_rate=extractor.sampling_rate)
         name, tokens = "input_features", int(out["num_audio_tokens"].sum())

@@ -51,6 +51,7 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "window_size_multiplier": ({"window_size_multiplier": 1.0}, {"window_size_multiplier": 2.5}),
     "chunk_seconds": ({"chunk_seconds": 1},),
     "min_length": ({"min_length": 0}, {"min_length": 40_000}),
+    "global_log_mel_max": ({"global_log_mel_max": 4.5}, {"global_log_mel_max": None}),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
 
@@ -96,6 +97,18 @@ RECORDED = (
     Recorded("qwen3_omni_moe", *_WHISPER, _SHORT),
     Recorded("voxtral", *_WHISPER, {"feature_size": 128}),
     Recorded("ultravox", *_WHISPER, {"feature_size": 128}),
+    Recorded("whisper", *_WHISPER, {"feature_size": 80, "chunk_length": 3}),
+    Recorded(
+        "voxtral_realtime",
+        "voxtral_realtime.feature_extraction_voxtral_realtime",
+        "VoxtralRealtimeFeatureExtractor",
+        torch=True,
+        apart=2e-5,
+        named=(
+            *("feature_size", "sampling_rate", "hop_length", "n_fft", "win_length", "padding_value"),
+            *("global_log_mel_max", "padding_side"),
+        ),
+    ),
     Recorded("gemma3n", "gemma3n.feature_extraction_gemma3n", "Gemma3nAudioFeatureExtractor", apart=0),
     Recorded("glmasr", *_WHISPER, _SHORT),
     Recorded("audioflamingo3", *_WHISPER, _SHORT),

@@ -27,6 +27,8 @@ SPECIAL = (
     "<frame_start>", "<frame_end>", "<so_start>", "<so_embedding>", "<so_end>",
     "<sound>", "<|img|>", "<|sound_bos|>", "<|sound_eos|>", "<|unused_200053|>", "<|audio_comp_pad|>",
     "<|audio_bos|>", "<|audio_eos|>", "<|audio_start|>", "<|audio_end|>",
+    "<|endoftext|>", "<|startofprev|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|yue|>", "<|translate|>",
+    "<|transcribe|>", "<|notimestamps|>", "<s>", "[STREAMING_PAD]",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

@@ -6,8 +6,15 @@ The library's messages are written for clients and are kept. Above: models.model
 import contextlib
 from collections.abc import Iterator
 
-from smg_core.errors import InvalidRequest, Overloaded, UnsupportedParameter
-from smg_multimodal.records.errors import BadRecording, MediaBusy, MediaError, PlaceholderMismatch, UnsupportedModel
+from smg_core.errors import InvalidRequest, Overloaded, RecordingInParts, UnsupportedParameter
+from smg_multimodal.records.errors import (
+    BadRecording,
+    MediaBusy,
+    MediaError,
+    PlaceholderMismatch,
+    RecordingTooLong,
+    UnsupportedModel,
+)
 
 __all__ = ["of_the_request"]
 
@@ -25,6 +32,8 @@ def of_the_request(param: str, declared: str | None = None) -> Iterator[None]:
         raise InvalidRequest(f"The media cannot be placed: {error}.", param=param, code=error.code) from error
     except MediaBusy as error:
         raise Overloaded(f"{error}.".capitalize(), code=error.code, retry_after=error.retry_after) from error
+    except RecordingTooLong as error:
+        raise RecordingInParts(f"Invalid '{param}': {error}.", error.parts, param=param, code=error.code) from error
     except MediaError as error:
         raise InvalidRequest(f"Invalid '{param}': {error}.", param=param, code=error.code) from error
     except UnsupportedModel as error:

@@ -17,10 +17,11 @@ import attrs
 
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.engines.kinds.table import kind
-from smg_core.errors import InvalidRequest
+from smg_core.errors import InvalidRequest, LanguageUnknown, UnsupportedParameter
 from smg_core.models.media_errors import of_the_request
 from smg_core.models.shm_tensors import TensorSharing
 from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, SharedInputs
+from smg_core.speech import Transcription
 from smg_core.tokens import TokenIds
 from smg_multimodal.decoding.costs import Cost
 from smg_multimodal.fetching.fetch import Fetcher, MediaLoader, together
@@ -30,8 +31,9 @@ from smg_multimodal.preparing.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.processes.budget import ByteCount
 from smg_multimodal.processes.decoders import Decoders
 from smg_multimodal.prompts.expand import ReadyItem
+from smg_multimodal.prompts.prompts import Dictation
 from smg_multimodal.recordings.audio import wave_of_pcm16
-from smg_multimodal.records.errors import MediaTooLarge, UnsupportedModel
+from smg_multimodal.records.errors import BadDictation, LanguageNeeded, MediaTooLarge, UnsupportedModel
 from smg_multimodal.records.types import Modality
 
 __all__ = ["ModelMedia"]
@@ -113,11 +115,32 @@ class ModelMedia:
         self._pool = decoders.pool
         self._max_items = max_items
         self._anchors = {rule.modality: rule.anchor for rule in self._preparer.rules}
+        found = (rule.dictate for rule in self._preparer.rules if rule.dictate is not None)
+        self._dictate = next(found, None)
+        self._paced = any(rule.paced for rule in self._preparer.rules)
 
     @property
     def texts(self) -> Mapping[str, str]:
         """The texts that stand for media in a prompt whose template takes content as one string."""
         return {rule.modality.value: rule.text for rule in self._preparer.rules}
+
+    @property
+    def dictates(self) -> bool:
+        return self._dictate is not None
+
+    def dictated(self, asked: Transcription) -> TokenIds:
+        if self._dictate is None:
+            raise UnsupportedParameter("The model's own template writes its prompts.", param="model")
+        try:
+            return TokenIds(self._dictate(Dictation(asked.language, asked.translate, asked.prompt, asked.detects)))
+        except BadDictation as error:
+            place = error.field if error.field == "model" else f"transcription.{error.field}"
+            refusal = LanguageUnknown if isinstance(error, LanguageNeeded) else UnsupportedParameter
+            raise refusal(f"Invalid '{error.field}': {error}.", param=place) from error
+
+    @property
+    def languages(self) -> frozenset[int]:
+        return frozenset(each for rule in self._preparer.rules for each in rule.languages)
 
     async def load(
         self,
@@ -209,7 +232,7 @@ class ModelMedia:
                 data = wave_of_pcm16(data)
             else:
                 data = await asyncio.get_running_loop().run_in_executor(self._pool, wave_of_pcm16, data)
-        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant)
+        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant, item.part)
 
     @staticmethod
     async def _naming(work: Callable[[], Awaitable[T]], item: MediaItem) -> T:
@@ -228,9 +251,11 @@ class ModelMedia:
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
         starts = media_starts(prepared)
         tokens: Counter[str] = Counter()
-        for each in prepared.expanded.placeholders:
-            tokens[each.modality.value] += each.span.length
-        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys, starts, tokens)
+        size = len(prepared.expanded.ids)
+        for each in prepared.expanded.placeholders:  # of what lies beside the prompt, what is heard with its tokens
+            tokens[each.modality.value] += 0 if self.dictates and not self._paced else min(each.span.length, size)
+        most = [each.span.stop - size for each in prepared.expanded.placeholders] if self._paced else [None]
+        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys, starts, tokens, most[0])
 
     async def pack(self, features: _Features, facts: EngineFacts) -> RequestMedia:
         """Package in the pool: items of a request are joined into one tensor. Raises UnsupportedParameter for what the engine's

@@ -78,6 +78,7 @@ def _is_list_of_sizes(value: Any) -> bool:
 _WHOLE = (is_whole, "a whole number above nothing is needed")
 _TILES = (_is_count_of_tiles, f"a whole number from 1 to {MOST_TILES} is needed")
 _NUMBER = (_is_above_nothing, "a number above nothing is needed")
+_ANY_NUMBER = (_is_number, "a number is needed")
 _KINDS: Mapping[str, tuple[Holds, str]] = {
     **dict.fromkeys(
         (
@@ -110,6 +111,7 @@ _KINDS: Mapping[str, tuple[Holds, str]] = {
         _WHOLE,
     ),
     **dict.fromkeys(("audio_tokens_per_second", "pan_and_scan_min_ratio_to_activate", "rescale_factor"), _NUMBER),
+    "global_log_mel_max": _ANY_NUMBER,
     "background_color": (_is_list_of(3, _is_number), "three numbers are needed"),
     "image_grid_pinpoints": (_is_list_of_sizes, "pairs of whole numbers above nothing are needed"),
     "image_mean": (_is_mean, "one number or three are needed"),

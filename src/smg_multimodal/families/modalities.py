@@ -108,6 +108,19 @@ class WovenClips(Protocol):
         ...
 
 
+@runtime_checkable
+class PartedRecordings(RecordingProcessor, Protocol):
+    """One of a model whose encoder reads `longest` seconds, to which a longer recording is sent part by part."""
+
+    def parts(self, seconds: float) -> int:
+        """In how many parts a recording of so many seconds is sent."""
+        ...
+
+    def part(self, samples: Float32, number: int, parts: int) -> Float32:
+        """The samples of one of so many parts, from 0."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Modal:
     """One modality of a family besides pictures.

@@ -509,11 +509,9 @@ _OF_OTHER_CODE: Mapping[str, frozenset[str]] = {
 
 
 _ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("cohere_asr", "whisper"),
-        "whose recordings are no part of a prompt: a server over HTTP takes them, for transcriptions",
-    ),
-    "voxtral_realtime": "which hear while they write: a server over HTTP takes what they hear, in realtime sessions",
+    "cohere_asr": "whose features and prompt are not made here: a server over HTTP takes recordings, for transcriptions",
+    "ovis2_5": "whose published vocabulary has no tokens for pictures: a server over HTTP takes them",
+    "mimo_v2_omni": "whose pictures, clips and sound are not made here: a server over HTTP takes them",
 }
 """By the type: why no row can take models of it, and what does."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from smg_multimodal.configs.files import ModelFiles
 from smg_multimodal.configs.keys import positive_number
 from smg_multimodal.families.binned_sounds import INKLING_AUDIO
+from smg_multimodal.families.dictated_sounds import VOXTRAL_REALTIME_AUDIO, WHISPER_AUDIO
 from smg_multimodal.families.filmed import COMPASS_VIDEO, GEMMA4_VIDEO
 from smg_multimodal.families.granite import GRANITE_SPEECH_AUDIO
 from smg_multimodal.families.hy4_clips import HY4_VIDEO
@@ -173,6 +174,16 @@ ROWS_OF_2026: tuple[MediaFamily, ...] = (
         None,
         {},
         others={Modality.AUDIO: GRANITE_SPEECH_AUDIO},
+    ),
+    MediaFamily("whisper", frozenset({"whisper"}), None, None, {}, limit=1, others={Modality.AUDIO: WHISPER_AUDIO}),
+    MediaFamily(
+        "voxtral-realtime",
+        frozenset({"voxtral_realtime"}),
+        None,
+        None,
+        {},
+        limit=1,
+        others={Modality.AUDIO: VOXTRAL_REALTIME_AUDIO},
     ),
     MediaFamily("glm-asr", frozenset({"glmasr"}), None, None, {}, others={Modality.AUDIO: GLM_ASR_AUDIO}),
     MediaFamily(

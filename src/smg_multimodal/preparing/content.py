@@ -187,13 +187,15 @@ def routing_keys(expanded: Expanded) -> NDArray[np.uint64]:
     """One 64-bit key per token, for indexes that compare prompts by prefix.
 
     Plain tokens are their ids. Tokens that receive embeddings are words of their item's content hash with the highest bit
-    set, since their ids are the same for every picture: two prompts share a key there only if the pictures are the same.
+    set, since their ids are the same for every picture: two prompts share a key there only if the pictures are the same. What
+    lies beside a prompt is in the keys of all its tokens.
     """
     keys = np.frombuffer(expanded.ids, np.uint32).astype(np.uint64)
     for placeholder in expanded.placeholders:
         words = np.frombuffer(placeholder.content_hash, "<u8").astype(np.uint64) | np.uint64(1 << 63)
         start = 0
         for span in placeholder.features:
-            keys[span.offset : span.stop] = words[(np.arange(span.length) + start) % len(words)]
+            length = min(span.length, len(keys) - span.offset)
+            keys[span.offset : span.offset + length] = words[(np.arange(length) + start) % len(words)]
             start += span.length
     return keys

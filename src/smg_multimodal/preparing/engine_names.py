@@ -33,6 +33,7 @@ VLLM: TensorNames = {
     ("ovis-2", _IMAGE): {"grids": None},
     ("qwen3-asr", _AUDIO): {"input_features": "input_audio_features", "input_features_mask": "feature_attention_mask"},
     ("voxtral", _AUDIO): {"input_features": None, "num_pieces": None},
+    ("voxtral-realtime", _AUDIO): {"input_features": None, "num_delay_tokens": None},
     ("kimi-k2.5", _IMAGE): {"image_grid_thw": "grid_thws"},
     ("kimi-k3", _IMAGE): {"image_grid_thw": "grid_thws"},
     ("gemma-3", _IMAGE): {"num_crops": None},

@@ -95,13 +95,14 @@ _COUNTED_ON: Mapping[tuple[str, Modality], frozenset[str]] = {
 class VllmInputs:
     """vLLM: tensors of all items of one modality joined, whole placeholders, one hash per item.
 
-    `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order.
+    `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order. Of items
+    that lie beside the prompt, every token takes an embedding, and `token_id` is None.
     """
 
     primary: str
     pixel_values: WireTensor
     tensors: Mapping[str, WireTensor]
-    token_id: int
+    token_id: int | None
     placeholders: tuple[Span, ...]
     hashes: tuple[str, ...]
     batched_keys: tuple[str, ...]
@@ -187,6 +188,20 @@ def _feature_ids(prepared: Prepared) -> dict[Modality, int]:
     return {rule.modality: rule.feature for rule in prepared.rules}
 
 
+def _unplaced(prepared: Prepared) -> frozenset[Modality]:
+    """The modalities whose items lie beside the prompt."""
+    return frozenset(rule.modality for rule in prepared.rules if rule.dictate is not None)
+
+
+def _refuse_unplaced(prepared: Prepared, engine: str) -> None:
+    """Refuse items that lie beside the prompt, for an engine that is told their place in it."""
+    if _unplaced(prepared):
+        raise UnsupportedModel(
+            f"{engine} takes no recordings for {prepared.family.name}: they lie beside the prompt, which its contract has no"
+            " place for"
+        )
+
+
 def _lengths(arrays: Sequence[Array]) -> Array:
     return np.array([len(array) for array in arrays], np.int64)
 
@@ -261,7 +276,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
         primary=encoder,
         pixel_values=first,
         tensors=wired,
-        token_id=_feature_ids(prepared)[modality],
+        token_id=None if modality in _unplaced(prepared) else _feature_ids(prepared)[modality],
         placeholders=tuple(place.span for place, _ in pairs),
         hashes=tuple(place.content_hash.hex() for place, _ in pairs),
         batched_keys=tuple(name for name in (encoder, *wired) if name not in flat),
@@ -274,6 +289,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
 def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, ...]:
     """Items of any modalities, each by itself, in prompt order: for engines that batch on their own. The sound that is woven into
     a clip is an item of its own behind the clip, with the same placeholder."""
+    _refuse_unplaced(prepared, "the neutral contract")
     ids = _feature_ids(prepared)
     return tuple(
         ItemInputs(
@@ -355,6 +371,7 @@ def for_trtllm(prepared: Prepared) -> TrtllmInputs:
 def for_tokenspeed(prepared: Prepared, dtype: str = "bfloat16") -> TokenSpeedInputs:
     """Items of any modalities for TokenSpeed, in prompt order."""
     _refuse_woven(prepared, "TokenSpeed")
+    _refuse_unplaced(prepared, "TokenSpeed")
     ids = _feature_ids(prepared)
     items = []
     for place, item in _in_prompt_order(prepared):

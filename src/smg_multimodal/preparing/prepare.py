@@ -30,14 +30,20 @@ from smg_multimodal.decoding.fast_decode import prove_decoders
 from smg_multimodal.decoding.reader import MediaReader, PlainReader, needs_library
 from smg_multimodal.decoding.sounds import RecordingFacts
 from smg_multimodal.families.media_family import MediaFamily
-from smg_multimodal.families.modalities import ClipProcessor, NumberedClips, RecordingProcessor, WovenClips
+from smg_multimodal.families.modalities import (
+    ClipProcessor,
+    NumberedClips,
+    PartedRecordings,
+    RecordingProcessor,
+    WovenClips,
+)
 from smg_multimodal.families.registry import family_of
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.content import DigestMemory, FeatureCache, Noted, content_key
 from smg_multimodal.preparing.wire_forms import FloatType, WireForm
 from smg_multimodal.prompts.expand import Expanded, ReadyItem, expand
 from smg_multimodal.prompts.prompts import PromptRule, PromptTokenizer
-from smg_multimodal.records.errors import BadClip, BadMedia, MediaTooLarge, UnsupportedModel
+from smg_multimodal.records.errors import BadClip, BadMedia, MediaTooLarge, RecordingTooLong, UnsupportedModel
 from smg_multimodal.records.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 from smg_multimodal.records.walks import MOST_STEPS
 
@@ -56,13 +62,15 @@ class Detail(StrEnum):
 class Media:
     """One item's encoded bytes, in the order in which items stand in the prompt. `several` says that it is not the prompt's
     only picture: some families look at several less closely. Of the same bytes, those of two owners are two items: neither what
-    is remembered of one nor an engine's cache serves the other."""
+    is remembered of one nor an engine's cache serves the other. `part`: which part it is of a
+    recording that is sent in parts, from 0, and how many there are."""
 
     data: bytes
     modality: Modality = Modality.IMAGE
     detail: Detail = Detail.AUTO
     several: bool = False
     owner: str = ""
+    part: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,8 @@ class Preparer:
         low = str(self._low_side).encode() if media.detail is Detail.LOW else b""
         several = b"several" if self._looks_at_several(media) else b""
         owner = [media.owner.encode()] if media.owner else []
-        return content_key([self._name, media.modality.encode(), low, several, digest, *owner])
+        part = [] if media.part is None else [b"part", str(media.part).encode()]
+        return content_key([self._name, media.modality.encode(), low, several, digest, *owner, *part])
 
     def _looks_at_several(self, media: Media) -> bool:
         return media.several and media.modality is Modality.IMAGE and self.family.several is not None
@@ -213,7 +222,10 @@ class Preparer:
             known = (
                 facts if isinstance(facts, RecordingFacts) else self._recording_facts(media, processor, self._limits)
             )
-            return processor.item(self._reader.recording(media.data, self._limits, known, processor.rate))
+            samples = self._reader.recording(media.data, self._limits, known, processor.rate)
+            if media.part is not None and isinstance(processor, PartedRecordings):
+                samples = processor.part(samples, *media.part)
+            return processor.item(samples)
         clip = facts if isinstance(facts, ClipFacts) else self._reader.clip_facts(media.data, self._limits)
         places = processor.sample(clip.frames, clip.rate)
         taken = self._reader.clip_frames(media.data, self._limits, clip, places)
@@ -263,9 +275,15 @@ class Preparer:
 
     def _recording_facts(self, media: Media, processor: RecordingProcessor, limits: ImageLimits) -> RecordingFacts:
         facts = self._reader.recording_facts(media.data, limits, processor.rate)
-        most = min(processor.longest, limits.max_seconds)
+        parted = isinstance(processor, PartedRecordings)
+        if media.part is not None and not parted:
+            raise UnsupportedModel(f"models of family {self.family.name} take recordings whole")
+        most = limits.max_seconds if media.part is not None else min(processor.longest, limits.max_seconds)
         if facts.seconds > most:
-            raise MediaTooLarge(f"the recording is {facts.seconds:.1f} s long; at most {most:g} s are taken")
+            sentence = f"the recording is {facts.seconds:.1f} s long; at most {most:g} s are taken"
+            if isinstance(processor, PartedRecordings) and facts.seconds <= limits.max_seconds:
+                raise RecordingTooLong(sentence, processor.parts(facts.seconds))
+            raise MediaTooLarge(sentence)
         return facts
 
     def _sound_facts(

@@ -100,7 +100,7 @@ class _Output:
 def expand(
     ids: Sequence[int], rules: Sequence[PromptRule], items: Sequence[ReadyItem], *, limit: int = 1_000_000
 ) -> Expanded:
-    """Replace every anchor by its item's tokens.
+    """Replace every anchor by its item's tokens; items that lie beside the prompt leave it as it is.
 
     `items` of each modality are in the order of their anchors; modalities may be mixed. `limit` bounds the expanded
     prompt in tokens. Raises `PlaceholderMismatch` unless every modality has as many anchors as items, or if a
@@ -124,6 +124,10 @@ def _written(
     previous: PromptRule | None = None
     for place in places:
         item, rule = items[place.rule.modality][place.index], place.rule
+        if rule.dictate is not None:
+            whole = Span(0, item.features.tokens)
+            placeholders.append(Placeholder(rule.modality, place.index, whole, (whole,), item.content_hash))
+            continue
         replacement = rule.replace(item.features, place.index)
         if replacement.tokens != item.features.tokens:
             raise PlaceholderMismatch(

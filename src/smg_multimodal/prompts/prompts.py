@@ -16,6 +16,7 @@ from smg_multimodal.records.types import ItemFeatures, Modality, Replacement, Sp
 __all__ = [
     "GEMMA_3N",
     "GEMMA_4",
+    "Dictation",
     "ItemMarkers",
     "PromptRule",
     "PromptTokenizer",
@@ -56,6 +57,17 @@ class PromptTokenizer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Dictation:
+    """How a recording is to be written down: its `language`, if that is known, in English instead (`translate`), and the text
+    that came `before` it. `detects`: the language is asked for, and nothing else."""
+
+    language: str | None = None
+    translate: bool = False
+    before: str | None = None
+    detects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PromptRule:
     """How items of one modality enter the prompt.
 
@@ -63,6 +75,10 @@ class PromptRule:
     `replace(item, index)`, index counting the items of this modality. Where `around` tokens enclose the anchor they are
     replaced with it; without a second one, the one before it is. `feature` is the id of the tokens that receive embeddings.
     `joins` says which pairs of tokens that come to lie side by side at the edges become one.
+
+    With `dictate` an item lies beside the prompt, from its first token on and as long as the item is, and the prompt, which has
+    the anchor once, stays as it is: that is what `dictate` writes, where it is not given. An answer that is `paced` ends with the
+    item: prompt and answer together are as long. `languages` are the tokens of those that the model tells apart.
     """
 
     modality: Modality
@@ -72,6 +88,9 @@ class PromptRule:
     replace: Callable[[ItemFeatures, int], Replacement]
     around: tuple[int, int | None] | None = None
     joins: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    dictate: Callable[[Dictation], tuple[int, ...]] | None = None
+    paced: bool = False
+    languages: frozenset[int] = frozenset()
 
 
 def token(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> int:

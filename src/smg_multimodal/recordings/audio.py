@@ -123,7 +123,8 @@ class WhisperProcessor:
     """Recordings to (1, mels, frames) floats and a (1, frames) mask of real frames.
 
     `seconds` is the length every recording is padded or cut to; None keeps its own. With `trimmed` the frames of padding are
-    left out afterwards. `count` makes tokens of frames.
+    left out afterwards. `count` makes tokens of frames. `highest` is the level that the floor lies eight below, where it is not
+    the recording's own highest.
     """
 
     mels: int = 128
@@ -134,6 +135,7 @@ class WhisperProcessor:
     longest: float = 600.0
     trimmed: bool = False
     count: Callable[[int], int] = halved_twice
+    highest: float | None = None
 
     def log_mel(self, samples: Float32) -> Float32:
         """(mels, samples // hop) floats: log10 power, floored eight below its highest, scaled to about [-1, 1]."""
@@ -145,9 +147,8 @@ class WhisperProcessor:
         for start in range(0, len(frames), _FRAMES):
             spectrum = np.fft.rfft(frames[start : start + _FRAMES] * window).astype(np.complex64)
             loud[:, start : start + _FRAMES] = np.log10(np.maximum(1e-10, bands(_power(spectrum)))).T
-        return np.asarray(
-            (np.maximum(loud, loud.max() - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
-        )
+        highest = loud.max() if self.highest is None else np.float32(self.highest)
+        return np.asarray((np.maximum(loud, highest - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32)
 
     def _padded(self, samples: Float32) -> tuple[Float32, int]:
         """The samples that features are made of, and how many frames of these are real."""

@@ -6,10 +6,13 @@
     |   +-- BadRecording     400   the same of a recording
     |   +-- BadDocument      400   the same of a document, which may be encrypted too, or have no text
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
+    |   +-- RecordingTooLong 400   the same of a recording that may be sent part by part
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
     +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
     +-- PlaceholderMismatch  400   the prompt has other than one placeholder per item
+    +-- BadDictation         400   the model cannot write a recording down in the way that is asked for
+    |   +-- LanguageNeeded   400   it has to be told which language is spoken
     UnsupportedModel               a model's configuration has what no family does
     +-- UnknownFamily              no family row matches it
 
@@ -22,15 +25,18 @@ from typing import ClassVar
 
 __all__ = [
     "BadClip",
+    "BadDictation",
     "BadDocument",
     "BadMedia",
     "BadRecording",
+    "LanguageNeeded",
     "MediaBusy",
     "MediaError",
     "MediaForbidden",
     "MediaTooLarge",
     "MediaUnavailable",
     "PlaceholderMismatch",
+    "RecordingTooLong",
     "UnknownFamily",
     "UnsupportedModel",
 ]
@@ -73,6 +79,14 @@ class MediaTooLarge(MediaError):
     code = "media_too_large"
 
 
+class RecordingTooLong(MediaTooLarge):
+    """The recording is longer than the model's encoder reads; it may be sent in so many `parts`."""
+
+    def __init__(self, message: str, parts: int) -> None:
+        super().__init__(message)
+        self.parts = parts
+
+
 class MediaForbidden(MediaError):
     """The egress rules do not allow this address."""
 
@@ -100,6 +114,20 @@ class PlaceholderMismatch(MediaError):
     """The number of placeholders in the prompt is not the number of items."""
 
     code = "placeholder_mismatch"
+
+
+class BadDictation(MediaError):
+    """The model cannot write a recording down so. `field` is what of the request says so: "language", "prompt" or "model"."""
+
+    code = "unsupported_parameter"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class LanguageNeeded(BadDictation):
+    """The language that is spoken has to be known first."""
 
 
 class UnsupportedModel(LookupError):

@@ -152,6 +152,9 @@ _OTHER_GRIDS = frozenset(
     }
 )
 """Model types whose tokens are no share of the patches: rows have one more, squares are tokens, frames are pooled or parted."""
+_UNPLACED = frozenset({"whisper", "voxtral_realtime"})
+"""Model types whose recordings begin with the prompt and may be longer than it is: no token of it stands for them."""
+
 _HALVED_TWICE = frozenset({"", "qwen2_audio", "qwen2_5_omni", "qwen2_5_omni_thinker"})
 """Model types whose frames of sound are halved twice; of others that have Whisper's features it is not known here."""
 
@@ -175,7 +178,10 @@ def check_media(
                 raise Refused(f"there is no tensor {key!r}")
         for name, tensor in media.tensors.items():
             _check_rows(media, name, tensor, items)
-        counts.append(_embeddings(media, ids))
+        unplaced = kind in _UNPLACED
+        if unplaced and (media.token_id is not None or [offset for offset, _ in media.placeholders] != [0]):
+            raise Refused(f"a recording of {kind} begins with the prompt, and no token stands for it")
+        counts.append([length for _, length in media.placeholders] if unplaced else _embeddings(media, ids))
         if media.token_id is not None:
             taken[media.token_id] = taken.get(media.token_id, 0) + sum(counts[-1])
     _check_apart(seen)

@@ -150,6 +150,8 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
         for key in ("minicpmv4_6", "minicpmv4_7", "minicpm_ocr")
     },
     "voxtral": {"audio": _names("audio_arrays")},
+    "voxtral_realtime": {"audio": _names("audio_arrays")},
+    "whisper": {"audio": _names("input_features")},
     "ultravox": {"audio": _names("audio_features", "audio_lens", "audio_token_len", "audio_num_chunks")},
     "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},
     "qwen2_audio": {"audio": _names("input_features", "feature_attention_mask")},

@@ -44,9 +44,9 @@ class Vocabulary:
         self.anchor: int | None = self.config.get("image_token_id", self.config.get("image_token_index"))
         self.merge: int = (vision or {}).get("spatial_merge_size") or 2
         audio = self.config.get("audio_config") or self.config.get("audio_processor")
-        self.hears = isinstance(audio, dict)
+        self.hears = isinstance(audio, dict) or self.model_type == "whisper"
         self.kinds = (("image", "video") if self.sees else ()) + (("audio",) if self.hears else ())
-        self.mels: int | None = (audio or {}).get("num_mel_bins")
+        self.mels: int | None = (audio or self.config).get("num_mel_bins")
         self.context_length: int = self.config.get("max_position_embeddings") or 32768
 
     def _eos_ids(self) -> tuple[int, ...]:

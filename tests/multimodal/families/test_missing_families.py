@@ -56,22 +56,24 @@ def test_every_type_that_sees_or_hears_has_one_row_or_is_refused_by_its_name() -
 
 def test_the_refusal_names_the_architectures_and_every_family_that_is_here() -> None:
     with pytest.raises(UnknownFamily) as refused:
-        family_of(files_of("ovis2_5", "Ovis2_5"))
-    assert refused.value.reason == "no family here takes models of type 'ovis2_5' (Ovis2_5)"
+        family_of(files_of("keye", "KeyeForConditionalGeneration"))
+    assert refused.value.reason == "no family here takes models of type 'keye' (KeyeForConditionalGeneration)"
     assert str(refused.value).endswith(", ".join(sorted(row.name for row in FAMILIES)))
 
 
 @pytest.mark.parametrize(
     ("kind", "instead"),
     [
-        ("whisper", "over HTTP.*transcriptions"),
-        ("cohere_asr", "over HTTP.*transcriptions"),
-        ("voxtral_realtime", "over HTTP.*realtime"),
+        ("cohere_asr", "not made here: a server over HTTP.*transcriptions"),
+        ("ovis2_5", "no tokens for pictures: a server over HTTP"),
+        ("mimo_v2_omni", "not made here: a server over HTTP"),
     ],
 )
-def test_the_refusal_of_a_model_that_has_no_prompt_for_sound_says_what_takes_it(kind: str, instead: str) -> None:
-    with pytest.raises(UnknownFamily, match=instead):
-        family_of(files_of(kind))
+def test_the_refusal_of_a_model_that_engines_serve_says_why_and_what_takes_it(kind: str, instead: str) -> None:
+    for architectures in ((), ("Qwen2VLForConditionalGeneration", "Ovis2_5", "MiMoV2OmniForCausalLM")):
+        with pytest.raises(UnknownFamily, match=instead) as refused:
+            family_of(files_of(kind, *architectures))
+        assert instead.split(":")[0] in refused.value.reason
 
 
 @pytest.mark.parametrize("kind", ["qwen2_vl ", "Qwen2_VL", "qwen2_vl_next", "qwen2", "", None, 7])

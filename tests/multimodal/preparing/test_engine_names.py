@@ -154,7 +154,14 @@ def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None
     "kind",
     [
         *("qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr", "glmasr", "granite_speech"),
-        *("inkling_mm_model", "audioflamingo3", "musicflamingo", "moss_transcribe_diarize"),
+        *(
+            "inkling_mm_model",
+            "audioflamingo3",
+            "musicflamingo",
+            "moss_transcribe_diarize",
+            "whisper",
+            "voxtral_realtime",
+        ),
     ],
 )
 def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:

@@ -50,6 +50,10 @@ def of_qwen2_audio(features: Any, samples: Any) -> Tensors:
     return {"input_features": out["input_features"], "feature_attention_mask": out["attention_mask"]}
 
 
+def of_whisper(features: Any, samples: Any) -> Tensors:
+    return {"input_features": whole(features, samples)["input_features"]}
+
+
 def of_qwen2_5_omni(features: Any, samples: Any) -> Tensors:
     out = of_qwen2_audio(features, samples)
     real = out["feature_attention_mask"][0].astype(bool)
@@ -99,6 +103,7 @@ REFERENCES: dict[str, Callable[[Any, Any], Tensors]] = {
     "qwen2_5_omni": of_qwen2_5_omni,
     "qwen3_omni_moe": of_qwen3_omni,
     "voxtral": of_voxtral,
+    "whisper": of_whisper,
     "ultravox": of_ultravox,
     "gemma3n": of_gemma,
     "gemma4": of_gemma,

@@ -225,3 +225,21 @@ def test_batches_that_share_tensors_or_places_are_refused() -> None:
         both(inputs(), inputs())
     with pytest.raises(Refused, match="recordings beside another"):
         both(inputs(), sound())
+
+
+@pytest.mark.parametrize("kind", ["whisper", "voxtral_realtime"])
+def test_recordings_beside_a_prompt_begin_with_it_and_have_no_token(kind: str) -> None:
+    media = sound(tokens=1500)
+    media.ClearField("im_token_id")
+    media.mm_placeholders[0].CopyFrom(pb.PlaceholderRange(offset=0, length=1500))
+    seen = read_media(pb.GenerateRequest(mm_inputs=media))
+    check_media(seen, [1, 2, 3, 4], merge=2, kind=kind)
+    with pytest.raises(Refused, match="does not fit the prompt"):
+        check_media(seen, [1, 2, 3, 4], merge=2, kind="qwen2_audio")
+    for change in ({"im_token_id": 9}, {"mm_placeholders": [pb.PlaceholderRange(offset=1, length=1500)]}):
+        wrong = pb.MultimodalInputs.FromString(media.SerializeToString())
+        for name in change:
+            wrong.ClearField(name)
+        wrong.MergeFrom(pb.MultimodalInputs(**change))  # type: ignore[arg-type]
+        with pytest.raises(Refused, match="begins with the prompt"):
+            check_media(read_media(pb.GenerateRequest(mm_inputs=wrong)), [1, 2, 3, 4], merge=2, kind=kind)

@@ -3,6 +3,7 @@
 Above: app.generating_routes puts them into its table. Below: the handler of APIs that generate, and the protocol.
 """
 
+from smg_core.apis.transcriptions.flow import write_down
 from smg_core.apis.transcriptions.wire import (
     TranscriptionObject,
     TranscriptionRequest,
@@ -29,6 +30,7 @@ TRANSCRIPTIONS: Api[TranscriptionRequest] = Api(
     stream=TranscriptionStreamEncoder,
     whole=TranscriptionWholeEncoder,
     error=openai_error,
+    flow=write_down,
     takes_media=True,
 )
 TRANSLATIONS: Api[TranscriptionRequest] = Api(
@@ -38,6 +40,7 @@ TRANSLATIONS: Api[TranscriptionRequest] = Api(
     stream=TranscriptionStreamEncoder,
     whole=TranscriptionWholeEncoder,
     error=openai_error,
+    flow=write_down,
     takes_media=True,
 )
 

@@ -59,6 +59,9 @@ __all__ = ["Preparing"]
 T = TypeVar("T")
 
 
+_SURELY = 100.0
+"""A bias of a token's logit beside which no other token is drawn."""
+
 _UNSEALED_INLINE = 64 * 1024
 """Most bytes of sealed reasoning that are opened on the event loop; this takes half a millisecond."""
 
@@ -177,7 +180,7 @@ class Preparing:
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
-            encoded = replace(encoded, ids=media.ids)
+            encoded, request = replace(encoded, ids=media.ids), _as_heard(request, media, model)
         trace.report(
             EncodeDone(
                 request.id,
@@ -309,6 +312,19 @@ class Preparing:
             check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
         )
         return await media.place(ids, loaded)
+
+
+def _as_heard(request: GenerationRequest, placed: PlacedMedia, model: ServedModel) -> GenerationRequest:
+    """The request for an answer that is no longer than what is heard, where it ends with that; or for the token of a language,
+    where that is what is asked for."""
+    asked = request.sampling
+    if request.transcription is not None and request.transcription.detects and model.media is not None:
+        biases = dict.fromkeys(model.media.languages, _SURELY)
+        one = replace(asked, max_tokens=1, min_tokens=None, skip_special_tokens=False, logit_bias=biases)
+        return replace(request, sampling=one)
+    if placed.most is None:
+        return request
+    return replace(request, sampling=replace(asked, max_tokens=min(placed.most, asked.max_tokens or placed.most)))
 
 
 def _refuse_gone(given_up: GivenUp) -> None:

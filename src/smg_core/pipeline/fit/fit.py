@@ -27,6 +27,7 @@ from smg_core.pipeline.prompt.media import refuse_mixture, refuse_unless_taken
 from smg_core.pipeline.prompt.prepare import refuse_too_long
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
+from smg_core.speech import Transcription
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.wire.answer_size import tokens_within
 
@@ -246,10 +247,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     if asked.token_ids and not facts.takes_ids:
         raise UnsupportedParameter("This model's engine tells no token ids.", param="sampling.token_ids")
     _refuse_sampling(asked, facts)
-    if request.transcription is not None and request.transcription.timed and not facts.speech:
-        raise UnsupportedParameter(
-            "This model's engine gives no times of what is spoken.", param="transcription.format"
-        )
+    if request.transcription is not None:
+        _refuse_hearing(request.transcription, facts)
     if (request.live is not None) != facts.realtime:
         raise UnsupportedParameter(
             "This model's engine has Realtime sessions alone."
@@ -269,6 +268,16 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         if facts.media is not None:
             refuse_unless_taken(prompted.items, request.model, facts.media)
         refuse_mixture(prompted.items, facts.media_together)
+
+
+def _refuse_hearing(asked: Transcription, facts: EngineFacts) -> None:
+    """Refuse what this engine cannot do with a recording."""
+    if asked.timed and not facts.speech:
+        raise UnsupportedParameter(
+            "This model's engine gives no times of what is spoken.", param="transcription.format"
+        )
+    if asked.piecemeal and not facts.takes_ids:
+        raise UnsupportedParameter("This model's engine takes recordings whole.", param="messages")
 
 
 def _refuse_sampling(asked: Sampling, facts: EngineFacts) -> None:

@@ -14,6 +14,7 @@ import attrs
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Audio, File, Image, MediaSource, Message, Part, ToolResult, Video
+from smg_core.speech import Transcription
 from smg_core.tokens import TokenIds
 
 __all__ = [
@@ -51,13 +52,14 @@ _SECTIONS = ("vision", "visual", "audio")
 @attrs.frozen
 class MediaItem:
     """One medium. `kind` is "image", "video", "audio" or "file"; `param` is the path of its part in the request; `detail` is
-    what the client asked for a picture, `format` the name it gave a recording's format."""
+    what the client asked for a picture, `format` the name it gave a recording's format; `part` as of `Transcription`."""
 
     kind: str
     source: MediaSource
     param: str
     detail: str = "auto"
     format: str | None = None
+    part: tuple[int, int] | None = None
 
 
 @attrs.frozen
@@ -65,13 +67,15 @@ class PlacedMedia:
     """The prompt with every placeholder expanded (`ids`), and `features`, of which `MediaService.pack` makes an engine's message.
     `keys` are for routing: one number per token; for a medium's tokens they are words of its hash, since the ids of all pictures
     are the same. `starts` says at which token each medium begins, with its hash as hex: by that name engines know it. `tokens`:
-    how many each kind of media has, markers and separators too; None where they were not counted."""
+    how many each kind of media has, markers and separators too; None where they were not counted. `most`: how many tokens the
+    answer has at most, where it ends with what is heard."""
 
     ids: TokenIds
     features: Any
     keys: Sequence[int] = attrs.field(repr=False)
     starts: Sequence[tuple[int, str]] = ()
     tokens: Mapping[str, int] | None = None
+    most: int | None = None
 
 
 class SharedInputs(Protocol):
@@ -91,6 +95,21 @@ class MediaService(Protocol):
     @property
     def kinds(self) -> frozenset[str]:
         """Those of "image", "video" and "audio" that the model takes; an engine may take fewer (`EngineFacts.media`)."""
+        ...
+
+    @property
+    def dictates(self) -> bool:
+        """Whether the model writes recordings down and does nothing else: its prompts are what `dictated` writes."""
+        ...
+
+    def dictated(self, asked: Transcription) -> TokenIds:
+        """The prompt of a model that `dictates`. Raises UnsupportedParameter for what the model cannot be asked, and
+        LanguageUnknown where it has to know the language first."""
+        ...
+
+    @property
+    def languages(self) -> frozenset[int]:
+        """The tokens of the languages that a model which `dictates` tells apart."""
         ...
 
     async def load(

@@ -10,6 +10,7 @@ wire.
 
 from collections.abc import Sequence
 
+import attrs
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from smg_core.pipeline.prompt.custom_tools import check_tools
 from smg_core.pipeline.prompt.formats import checked_format, light, light_schemas
 from smg_core.pipeline.prompt.inline_cost import lighter_than
 from smg_core.pipeline.prompt.inline_notes import with_inline_notes
-from smg_core.pipeline.prompt.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
+from smg_core.pipeline.prompt.media import MediaItem, MediaService, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompt.prompted import Prompted
 from smg_core.pipeline.prompt.served import ServedModel
 from smg_core.request import (
@@ -129,6 +130,8 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
     items = media_of(request.messages)
     if items:
         refuse_unless_taken(items, request.model, model.media_kinds, model.no_media)
+    if request.transcription is not None and request.transcription.part is not None:
+        items = [attrs.evolve(item, part=request.transcription.part) for item in items]
     return items if model.tokenizer is not None else []
 
 
@@ -197,6 +200,8 @@ def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: Served
 
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     """The prompt's text, or its ids if the client sent ids. Raises TemplateFailed and InvalidRequest."""
+    if model.media is not None and model.media.dictates:
+        return _dictated(request, model, model.media)
     if request.prompt is not None:
         return _raw(request.prompt, request, model)
     if model.template is None and model.tokenizer is None:
@@ -215,6 +220,17 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         reasoning=request.reasoning,
         reminders=request.origin is not None and REMINDERS in request.origin.traits,
     )
+
+
+def _dictated(request: GenerationRequest, model: ServedModel, media: MediaService) -> TokenIds:
+    """The prompt of a model that writes recordings down and does nothing else: engines fail on any other."""
+    if request.transcription is None:
+        raise UnsupportedParameter(
+            f"The model '{model.name}' writes down what is spoken in a recording, and does nothing else: send the recording to"
+            " /v1/audio/transcriptions.",
+            param="model",
+        )
+    return media.dictated(request.transcription)
 
 
 def _raw(prompt: str | Sequence[int], request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:

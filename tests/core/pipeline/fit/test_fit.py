@@ -29,6 +29,7 @@ from smg_core.request import (
     ToolChoice,
 )
 from smg_core.sealing.cache_salts import CacheSalts
+from smg_core.speech import Transcription
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
 
@@ -350,3 +351,15 @@ def test_media_that_one_engine_does_not_take_or_not_together_are_refused_by_thei
     with pytest.raises(UnsupportedParameter) as caught:
         fit(with_media(*kinds), facts)
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize("asked", [Transcription(detects=True), Transcription(part=(0, 2))])
+def test_one_question_of_several_about_a_recording_is_for_engines_that_are_sent_what_is_prepared_here(
+    asked: Transcription,
+) -> None:
+    """An engine that is sent the recording itself would write down all of it each time."""
+    question = made(transcription=asked)
+    assert fit(question, ABLE)
+    with pytest.raises(UnsupportedParameter, match="takes recordings whole"):
+        fit(question, CHAT)
+    assert fit(made(transcription=Transcription()), CHAT)

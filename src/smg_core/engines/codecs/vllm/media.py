@@ -30,7 +30,8 @@ class VllmMedia(Protocol):
     """All items of one modality: `primary` names the encoder's tensor, which is `pixel_values` here; `tensors` has the others.
 
     `placeholders` are (offset, length) in tokens of the expanded prompt, one an item, as are `hashes`; `token_id` is the token
-    that receives embeddings. Keys are batched (axis 0 is the item) or flat (rows an item as the named tensor says).
+    that receives embeddings, None where all do, also those that the answer will have. Keys are batched (axis 0 is the item) or
+    flat (rows an item as the named tensor says).
     """
 
     @property
@@ -40,7 +41,7 @@ class VllmMedia(Protocol):
     @property
     def tensors(self) -> Mapping[str, Tensor]: ...
     @property
-    def token_id(self) -> int: ...
+    def token_id(self) -> int | None: ...
     @property
     def placeholders(self) -> Sequence[tuple[int, int]]: ...
     @property
