@@ -258,7 +258,7 @@ async def went_there(member: Member, engine: SimulatedEngine, count: int) -> int
     return engine.counters["requests"] - before
 
 
-def has(name: str, **fields: str) -> Any:
+def has(name: str, **fields: object) -> Any:
     """Whether the admin door shows a worker of that name with these fields."""
     return lambda shown: any(
         each["name"] == name and all(each[key] == value for key, value in fields.items()) for each in shown["workers"]

@@ -39,10 +39,10 @@ _PACE: dict[str, float] = {
     "push_pull_interval": 15.0,
     "reconnect_interval": 5.0,
 }
-"""Faster than a cluster's usual pace: a gateway that has crashed is known after two to four seconds. Two that do not reach it are
-all that a third one waits for, since the larger side of a split may have no more: so it gives up who is found last in time, too.
-One that hears little itself probes at most four times as slowly (`awareness_max`), so that the smaller side of a split knows in 14
-seconds what it is."""
+"""Faster than a cluster's usual pace: a gateway that crashed is known after two to four seconds. A third one waits for no more
+than two that do not reach it, since the larger side of a split may have no more: whom it looks at last is given up in time, too.
+One that hears little itself probes at most four times as slowly (`awareness_max`), so that the smaller side of a split knows in
+14 seconds what it is."""
 
 
 def _is_loopback(place: str) -> bool:
