@@ -1,6 +1,8 @@
 """Gateways of a mesh, each in a network namespace of its own: what a split means for limits, and who reaches a worker."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.gateway.conftest import CHAT, body
 from tests.gateway.test_mesh_processes import ADMIN, AS_ADMIN, Member, ask, has
 from tests.gateway.test_serve import ENVIRONMENT, QUICK, Served, command, read, ready_at
 from tests.shared import PATIENCE
@@ -101,6 +104,46 @@ async def test_both_sides_of_a_split_admit_what_their_rule_says(tmp_path: Path, 
     assert larger <= sides[0] <= larger + 2  # one request a gateway where the guard is less
     assert sides[1] == 10
     assert after <= 3
+
+
+async def test_no_request_is_lost_at_gateways_that_live_while_others_are_parted_stopped_or_killed(
+    tmp_path: Path,
+) -> None:
+    async with three(tmp_path) as (members, split, _):
+        one, two, far = members
+        over, statuses = asyncio.Event(), {id(member): [0] for member in members}
+
+        async def asks(member: Member) -> None:
+            while not over.is_set():
+                answer = await member.served.http.post(CHAT, json=body(max_tokens=2), headers=AS_ADMIN)
+                statuses[id(member)].append(answer.status_code)
+
+        async def known(count: int) -> None:
+            for member in (one, two):
+                await member.until("/admin/mesh", lambda shown: shown["here"] == count)
+
+        asking = [asyncio.create_task(asks(member)) for member in (one, two)]
+        own = asyncio.create_task(asks(far))
+        await split.cut()
+        await known(2)
+        await far.until("/admin/mesh", lambda shown: shown["here"] == 1)
+        await split.heal()
+        await known(3)
+        os.kill(far.served.process.pid, signal.SIGSTOP)
+        await known(2)
+        os.kill(far.served.process.pid, signal.SIGCONT)
+        await known(3)
+        before_it_died = list(statuses[id(far)])
+        os.kill(far.served.process.pid, signal.SIGKILL)
+        await known(2)
+        over.set()
+        await asyncio.gather(*asking)
+        await asyncio.wait([own])
+
+    assert set(before_it_died) == {0, 200}
+    for member in (one, two):
+        assert set(statuses[id(member)]) == {0, 200}
+    assert isinstance(own.exception(), httpx.TransportError)
 
 
 async def test_a_worker_that_most_others_do_not_reach_has_half_its_weight_and_is_used(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class MeshCounters:
         self._queue: deque[tuple[int, str]] = deque()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._calm: OrderedDict[str, float] = OrderedDict()
-        self._calm_at = float("-inf")
+        self._calm_turn = -1
         self._standing = SideStanding(1, 1)
         self._again_at = float("-inf")
         self._heard_some = False
@@ -275,7 +275,7 @@ class MeshCounters:
             self._heard_some = False
             node.answer_soon()
         wall_s = self._wall()
-        for scope in self._to_tell(now):
+        for scope in self._to_tell(now, wall_s):
             own = self._own.get(scope)
             if own is not None:
                 self._say(node, scope, own, now, wall_s)
@@ -289,13 +289,15 @@ class MeshCounters:
             self._again_at = now + _PLACES_AGAIN_S
             self._dirty |= {scope: None for scope, own in self._own.items() if is_places(own.rule) and own.now.used}
 
-    def _to_tell(self, now: float) -> list[str]:
-        """The counters that are told of now: those that wait for it, and some of which little was taken a while ago."""
+    def _to_tell(self, now: float, wall_s: float) -> list[str]:
+        """The counters that are told of now: those that wait for it, and some of which little was taken a while ago. Of these all
+        gateways tell at the same times of the day, so that what each answers goes for the words of all."""
         found = list(islice(self._dirty, _MOST_A_PERIOD))
         for scope in found:
             del self._dirty[scope]
-        if now >= self._calm_at:
-            self._calm_at = now + _CALM_EACH_S
+        turn = int(wall_s / _CALM_EACH_S)
+        if turn != self._calm_turn:
+            self._calm_turn = turn
             calm = [scope for scope, since in islice(self._calm.items(), _MOST_CALM) if now - since >= _CALM_S]
             for scope in calm:
                 del self._calm[scope]
