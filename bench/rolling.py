@@ -126,7 +126,7 @@ class Fleet:
 
     async def end(self) -> None:
         for process in self.running.values():
-            if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, which is not known here yet
                 process.kill()
             await process.wait()
 
@@ -147,8 +147,7 @@ async def fleet(folder: Path, worker: str, notice_s: float) -> AsyncIterator[Fle
     async with AsyncExitStack() as stack:
         found = Fleet(commands, ports, folder)
         stack.push_async_callback(found.end)
-        for number in range(3):
-            await found.start(number)
+        await asyncio.gather(*(found.start(number) for number in range(3)))
         yield found
 
 
@@ -276,7 +275,8 @@ async def measure(args: argparse.Namespace) -> None:
             worker = f"grpc://127.0.0.1:{port}"
             lost, followed = await restarted_under_streams(Path(folder), worker, streams, args.seconds, pace)
         finally:
-            engine.kill()
+            with contextlib.suppress(ProcessLookupError):
+                engine.kill()
             await engine.wait()
     print(f"{streams} streams at once: {lost.right} ended as they should, {len(lost.wrong)} did not")
     print(*lost.wrong[:5], sep="\n")
