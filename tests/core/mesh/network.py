@@ -205,6 +205,45 @@ class Network:
         }
 
 
+ACTS = [
+    "halves",
+    "one way",
+    "partial",
+    "stop",
+    "jump",
+    "restart",
+    "restart with memory",
+    "clock set back",
+    "loss",
+    "heal",
+]
+
+
+def act(network: Network, rng: random.Random, what: str) -> None:
+    """Something happens to the network, or to one member."""
+    names = list(network.members)
+    name, other = rng.sample(names, 2)
+    one = set(rng.sample(names, rng.randrange(1, len(names))))
+    if what == "halves":
+        network.split(one, set(names) - one)
+    elif what == "one way":
+        network.cut |= {(a, b) for a in one for b in set(names) - one}
+    elif what == "partial":
+        network.cut |= {(name, other), (other, name)}
+    elif what == "stop":
+        network.members[name].stopped = not network.members[name].stopped
+    elif what == "jump":
+        network.jump(name, rng.choice([10.0, 30.0]))
+    elif what == "restart with memory":
+        network.start_with_memory(name)
+    elif what == "loss":
+        network.loss, network.doubled, network.late_s = rng.random() * 0.3, rng.random() * 0.3, rng.random() * 0.5
+    elif what == "heal":
+        network.heal()
+    else:
+        network.start(name, epoch_back=86_400_000 if what == "clock set back" else 0)
+
+
 _BEAT = b"beat "
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.core.mesh.network import BeatingNetwork, Network
+from tests.core.mesh.network import ACTS, BeatingNetwork, Network, act
 
 from smg_core.mesh.state.entries import MeshBounds, MeshDelta, Space, WireEntry, Writer
 from smg_core.mesh.state.format import FORMATS, KnownLine, written_delta, written_digest
@@ -100,45 +100,6 @@ def test_members_that_stop_for_long_or_whose_clock_jumps_come_back_to_the_same(s
     network.jump(rng.choice(names), rng.choice([10.0, 30.0]))
     network.heal()
     equal_after(network, 3 * network.terms.sync_s + network.find_out_s)
-
-
-ACTS = [
-    "halves",
-    "one way",
-    "partial",
-    "stop",
-    "jump",
-    "restart",
-    "restart with memory",
-    "clock set back",
-    "loss",
-    "heal",
-]
-
-
-def act(network: Network, rng: random.Random, what: str) -> None:
-    """Something happens to the network, or to one member."""
-    names = list(network.members)
-    name, other = rng.sample(names, 2)
-    one = set(rng.sample(names, rng.randrange(1, len(names))))
-    if what == "halves":
-        network.split(one, set(names) - one)
-    elif what == "one way":
-        network.cut |= {(a, b) for a in one for b in set(names) - one}
-    elif what == "partial":
-        network.cut |= {(name, other), (other, name)}
-    elif what == "stop":
-        network.members[name].stopped = not network.members[name].stopped
-    elif what == "jump":
-        network.jump(name, rng.choice([10.0, 30.0]))
-    elif what == "restart with memory":
-        network.start_with_memory(name)
-    elif what == "loss":
-        network.loss, network.doubled, network.late_s = rng.random() * 0.3, rng.random() * 0.3, rng.random() * 0.5
-    elif what == "heal":
-        network.heal()
-    else:
-        network.start(name, epoch_back=86_400_000 if what == "clock set back" else 0)
 
 
 @pytest.mark.full
