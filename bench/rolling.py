@@ -29,7 +29,7 @@ import httpx
 
 from smg_core.sse import SseReader
 
-__all__ = ["Balancer", "Fleet", "Followed", "Lost", "restarted_under_streams"]
+__all__ = ["Balancer", "Fleet", "Followed", "Lost", "Pace", "restarted_under_streams"]
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 NOTICE_S = 30
@@ -267,7 +267,7 @@ async def measure(args: argparse.Namespace) -> None:
     [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         words = ["simulate", "--listen", f"127.0.0.1:{port}", "--reply-tokens", str(args.story)]
-        words += ["--decode-rate", str(args.decode_rate)]
+        words += ["--decode-rate", str(args.decode_rate), "--slowdown", "0", "--batch", str(2 * streams)]
         engine = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "smg_core", *words, stderr=asyncio.subprocess.DEVNULL
         )
