@@ -1,6 +1,6 @@
 """Restarts three gateways one after the other behind a plain TCP balancer, under many streams; counts what is lost.
 
-    python bench/rolling.py [--streams 1000] [--seconds 10] [--tokens 40] [--story 300] [--decode-rate 8]
+    python bench/rolling.py [--streams 1000] [--seconds 10] [--tokens 40] [--story 300] [--decode-rate 8] [--restarts 3]
 
 Three gateways in a gossip mesh, with one history in SQLite, each of one process. The balancer knows nothing of HTTP: it goes to
 the next gateway where it cannot connect. So many clients ask for one stream after the other, without trying anything again, while
@@ -87,10 +87,12 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @attrs.frozen
 class Pace:
-    """How long an answer is in tokens, and the seconds for which a gateway that is asked to leave answers on open connections."""
+    """How long an answer is in tokens, the seconds for which a gateway that is asked to leave answers on open connections, and
+    how many of the three gateways are restarted."""
 
     tokens: int = 40
     notice_s: float = NOTICE_S
+    restarts: int = 3
 
 
 @attrs.define(eq=False)
@@ -251,7 +253,7 @@ async def restarted_under_streams(
             for _ in range(streams):  # they begin one after the other, as clients do
                 asking.append(asyncio.create_task(Asker(balancer.port, pace.tokens).ask_on(over, lost)))
                 await asyncio.sleep(seconds / streams)
-            for number in range(3):
+            for number in range(pace.restarts):
                 await gateways.restart(number)
             await asyncio.sleep(seconds)
             over.set()
@@ -261,7 +263,8 @@ async def restarted_under_streams(
 
 
 async def measure(args: argparse.Namespace) -> None:
-    streams, pace = args.streams, Pace(args.tokens, max(NOTICE_S, round(3 * args.tokens / args.decode_rate)))
+    notice_s = max(NOTICE_S, round(3 * args.tokens / args.decode_rate))
+    streams, pace = args.streams, Pace(args.tokens, notice_s, args.restarts)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     [port] = free_ports(1)
@@ -278,7 +281,9 @@ async def measure(args: argparse.Namespace) -> None:
             with contextlib.suppress(ProcessLookupError):
                 engine.kill()
             await engine.wait()
-    print(f"{streams} streams at once: {lost.right} ended as they should, {len(lost.wrong)} did not")
+    print(
+        f"{streams} streams at once, {pace.restarts} restarted: {lost.right} ended as they should, {len(lost.wrong)} did not"
+    )
     print(*lost.wrong[:5], sep="\n")
     numbers = [event["sequence_number"] for event in followed.events]
     whole = numbers == list(range(len(numbers))) and followed.events[-1]["type"] == "response.completed"
@@ -290,6 +295,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tokens", type=int, default=40, help="of each stream")
+    parser.add_argument("--restarts", type=int, choices=(1, 2, 3), default=3, help="gateways that are restarted")
     parser.add_argument("--story", type=int, default=300, help="tokens of the answer in the background")
     parser.add_argument("--decode-rate", type=float, default=8.0, help="tokens a second of each")
     asyncio.run(measure(parser.parse_args()))
