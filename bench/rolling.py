@@ -115,7 +115,7 @@ class Fleet:
                 if process.returncode is not None:
                     raise OSError(f"a gateway has not started: {log.read_text()[-2000:]}")
                 with contextlib.suppress(httpx.TransportError):
-                    if (await client.get(f"http://127.0.0.1:{self.ports[number]}/health")).status_code == 200:
+                    if (await client.get(f"http://127.0.0.1:{self.ports[number]}/readiness")).status_code == 200:
                         return
                 await asyncio.sleep(0.05)
 
@@ -225,6 +225,8 @@ class Followed:
         """Follow it to its end, wherever the next connection leads."""
         body = {"model": "sim", "input": "Tell me a long story.", "background": True, "stream": True}
         await self._read(client.stream("POST", "/v1/responses", json=body))
+        if not self.events:
+            raise OSError("the answer in the background has not begun")
         while not self.ended:
             self.resumed += 1
             at = f"/v1/responses/{self.events[0]['response']['id']}"
