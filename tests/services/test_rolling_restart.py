@@ -12,22 +12,19 @@ from smg_simulator.server.grpc_server import SimulatedEngine
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "bench"))
 
-from rolling import Pace, restarted_under_streams
+from rolling import restarted_under_streams
 
 pytestmark = [pytest.mark.services, pytest.mark.anyio, pytest.mark.timeout(400)]
 
-STREAMS, WORDS = 400, 60
-STORY = SimulatorConfig(
-    rules=(Rule((), Reply("word " * WORDS)),), timing=Timing(decode_rate=1, batch=2 * STREAMS), keep_requests=16
-)
+STORY = SimulatorConfig(rules=(Rule((), Reply("word " * 300)),), timing=Timing(decode_rate=20))
 
 
 async def test_no_request_is_lost_and_a_response_goes_on_at_another_gateway(tmp_path: Path) -> None:
     async with SimulatedEngine(STORY) as engine:
-        lost, followed = await restarted_under_streams(tmp_path, engine.target, STREAMS, 5.0, Pace(6, 30))
+        lost, followed = await restarted_under_streams(tmp_path, engine.target, streams=24, seconds=1.0)
 
     assert lost.wrong == []
-    assert lost.right >= 3 * STREAMS
+    assert lost.right >= 3 * 24
     assert [event["sequence_number"] for event in followed.events] == list(range(len(followed.events)))
     assert followed.events[-1]["type"] == "response.completed"
-    assert followed.events[-1]["response"]["output"][-1]["content"][0]["text"].split() == ["word"] * WORDS
+    assert followed.events[-1]["response"]["output"][-1]["content"][0]["text"].split() == ["word"] * 300
