@@ -2,9 +2,9 @@
 
     python bench/mesh.py [--kind gossip | valkey | local] [--members 5] [--seconds 10] [--hot 1000]
 
-Prints the share of a core and the memory of one member while nothing happens, the same with so many hot limits (each charged in
-every period by every member, of which the decisions' own part is told apart), the time of one decision, and the seconds from a
-SIGKILL until all others know, with those until a member that starts again is known.
+Prints the share of a core and the memory of one member while nothing happens, and the memory of one without a mesh; the
+same with so many hot limits (each charged in every period by every member, of which the decisions' own part is told apart), the
+time of one decision, and the seconds from a SIGKILL until all others know, with those until a member that starts again is known.
 """
 
 import argparse
@@ -155,7 +155,9 @@ async def measure(args: argparse.Namespace) -> None:
         async with AsyncExitStack() as idle:
             members = await fleet(idle, settings, args.members, 0)
             share, _, memory = await cost(members, args.seconds)
+            without = memory_mib((await started(idle, MeshConfig(), "none", 0)).process.pid)
             print(f"{args.kind}, {args.members} members, idle: {share:.2f} % of a core, {memory:.1f} MiB")
+            print(f"the same process without a mesh: {without:.1f} MiB")
             victim, others = members[-1], members[:-1]
             killed = time.time()
             victim.process.send_signal(signal.SIGKILL)

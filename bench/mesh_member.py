@@ -3,7 +3,7 @@
     python bench/mesh_member.py SETTINGS NAME HOT
 
 It runs on the loop that a gateway has, charges so many limits in each period (HOT), and tells once a second how many seconds of a
-core that has taken.
+core that has taken. With kind off it is in no mesh, and waits.
 """
 
 import asyncio
@@ -37,6 +37,9 @@ def told(what: str, about: object) -> None:
 
 async def serve(settings: MeshConfig, name: str, hot: int) -> None:
     clock = SystemClock()
+    if settings.kind == "off":
+        told("place", "nowhere")
+        await asyncio.Event().wait()
     link = mesh_link(LinkTerms(settings, name, read_mesh_keys(settings.keys), "1-1", "bench", clock))
     counters = MeshCounters(MemoryCounters(100_000, "UTC"), "UTC", 0.05, "majority", 8192, clock.time)
     member = MeshMember(name, link, NodeTerms(), clock, Random(), [counters], told)

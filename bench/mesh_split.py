@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from mesh import KEY, Member, started
 
 from smg_core.mesh.settings import MeshConfig
 
-__all__ = ["Split", "can_split", "split_mesh", "times_of_a_split"]
+__all__ = ["Space", "Split", "can_split", "split_mesh", "times_of_a_split", "two_sides"]
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 NEAR, FAR = ("m0", "m1", "m2"), ("m3", "m4")
@@ -68,12 +68,14 @@ async def _run(command: str) -> None:
 
 @attrs.define(eq=False)
 class Split:
-    """The members by name, the link between their sides, what their namespaces are called, and their network."""
+    """The members by name, the link between their sides, what their namespaces are called, their network, and where this process
+    is for them."""
 
     members: dict[str, Member]
     link: str
     tag: str
     net: str
+    here: str
 
     async def cut(self) -> float:
         at = time.time()
@@ -94,6 +96,11 @@ class Split:
                 await ip(f"-n {self.tag}{name} route {'add' if lost else 'del'} blackhole {address}")
         return at
 
+    async def lose_here(self, names: Sequence[str], *, lost: bool) -> None:
+        """Have routes lose all that these say to this process, or no more."""
+        for name in names:
+            await ip(f"-n {self.tag}{name} route {'add' if lost else 'del'} blackhole {self.here}/32")
+
     async def lost_while_slow(self) -> int:
         """How many members were thought to be gone while the link carried little."""
         at = time.time()
@@ -111,39 +118,65 @@ class Split:
         return max(found)
 
 
+@attrs.frozen
+class Space:
+    """A network namespace: its address among the members, the one at which this process reaches it, and the words before a
+    command that runs in it."""
+
+    name: str
+    address: str
+    door: str
+    prefix: tuple[str, ...]
+
+
 @contextlib.asynccontextmanager
-async def split_mesh() -> AsyncIterator[Split]:
-    """The members in their namespaces, which all know each other."""
-    tag = f"s{os.getpid() % 100_000}"
+async def two_sides() -> AsyncIterator[tuple[dict[str, Space], Split]]:
+    """A namespace for each name, on one of two bridges, and a door to each that stays when the sides are parted."""
+    tag, number = f"s{os.getpid() % 100_000}", os.getpid() % 250
+    net, doors = f"10.77.{number}", f"10.78.{number}"
     async with AsyncExitStack() as stack:
-        for side in "ab":
+        for side in "abd":
             await ip(f"link add {tag}{side} type bridge")
             stack.push_async_callback(ip, f"link del {tag}{side}")
             await ip(f"link set {tag}{side} up")
+        await ip(f"addr add {doors}.254/24 dev {tag}d")
         await ip(f"link add {tag}x type veth peer name {tag}y")
         stack.push_async_callback(ip, f"link del {tag}x")
         for end, side in (("x", "a"), ("y", "b")):
             await ip(f"link set {tag}{end} master {tag}{side}")
             await ip(f"link set {tag}{end} up")
-        members: dict[str, Member] = {}
-        for number, name in enumerate((*NEAR, *FAR)):
-            space, address = f"{tag}{name}", f"10.77.{os.getpid() % 250}.{number + 1}"
+        spaces: dict[str, Space] = {}
+        for place, name in enumerate((*NEAR, *FAR), start=1):
+            space = f"{tag}{name}"
             await ip(f"netns add {space}")
             stack.push_async_callback(ip, f"netns del {space}")
-            await ip(f"link add {space}h type veth peer name eth0 netns {space}")
-            await ip(f"link set {space}h master {tag}{'a' if name in NEAR else 'b'}")
-            await ip(f"link set {space}h up")
-            for command in (f"addr add {address}/24 dev eth0", "link set eth0 up", "link set lo up"):
-                await ip(f"-n {space} {command}")
-            seeds = (f"10.77.{os.getpid() % 250}.1:7946",) if number else ()
-            settings = MeshConfig(kind="gossip", bind=f"{address}:7946", keys=(KEY,), seeds=seeds)
+            await ip(f"-n {space} link set lo up")
+            for link, side, address in (("h", "a" if name in NEAR else "b", net), ("g", "d", doors)):
+                inside = "eth0" if link == "h" else "eth1"
+                await ip(f"link add {space}{link} type veth peer name {inside} netns {space}")
+                await ip(f"link set {space}{link} master {tag}{side}")
+                await ip(f"link set {space}{link} up")
+                await ip(f"-n {space} addr add {address}.{place}/24 dev {inside}")
+                await ip(f"-n {space} link set {inside} up")
             prefix = (shutil.which("ip", path=_PATH) or "ip", "netns", "exec", space)
-            members[name] = await started(stack, settings, name, 0, prefix)
+            spaces[name] = Space(space, f"{net}.{place}", f"{doors}.{place}", prefix)
+        yield spaces, Split({}, f"{tag}x", tag, net, f"{doors}.254")
+
+
+@contextlib.asynccontextmanager
+async def split_mesh() -> AsyncIterator[Split]:
+    """The members in their namespaces, which all know each other."""
+    async with two_sides() as (spaces, split), AsyncExitStack() as stack:
+        members, seeds = split.members, (f"{spaces['m0'].address}:7946",)
+        for name, space in spaces.items():
+            mine = () if name == "m0" else seeds
+            settings = MeshConfig(kind="gossip", bind=f"{space.address}:7946", keys=(KEY,), seeds=mine)
+            members[name] = await started(stack, settings, name, 0, space.prefix)
         for name in members:
             for other in members:
                 if other != name:
                     await members[name].until("came", other)
-        yield Split(members, f"{tag}x", tag, f"10.77.{os.getpid() % 250}")
+        yield split
 
 
 async def times_of_a_split() -> dict[str, float]:

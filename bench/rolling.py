@@ -1,6 +1,6 @@
 """Restarts three gateways one after the other behind a plain TCP balancer, under many streams; counts what is lost.
 
-    python bench/rolling.py [--streams 1000] [--seconds 10] [--tokens 40] [--story 300] [--decode-rate 8]
+    python bench/rolling.py [--streams 1000] [--seconds 10] [--tokens 40] [--story 300] [--decode-rate 8] [--restarts 3]
 
 Three gateways in a gossip mesh, with one history in SQLite, each of one process. The balancer knows nothing of HTTP: it goes to
 the next gateway where it cannot connect. So many clients ask for one stream after the other, without trying anything again, while
@@ -29,7 +29,7 @@ import httpx
 
 from smg_core.sse import SseReader
 
-__all__ = ["Balancer", "Fleet", "Followed", "Lost", "restarted_under_streams"]
+__all__ = ["Balancer", "Fleet", "Followed", "Lost", "Pace", "restarted_under_streams"]
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 NOTICE_S = 30
@@ -87,10 +87,12 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @attrs.frozen
 class Pace:
-    """How long an answer is in tokens, and the seconds for which a gateway that is asked to leave answers on open connections."""
+    """How long an answer is in tokens, the seconds for which a gateway that is asked to leave answers on open connections, and
+    how many of the three gateways are restarted."""
 
     tokens: int = 40
     notice_s: float = NOTICE_S
+    restarts: int = 3
 
 
 @attrs.define(eq=False)
@@ -113,7 +115,7 @@ class Fleet:
                 if process.returncode is not None:
                     raise OSError(f"a gateway has not started: {log.read_text()[-2000:]}")
                 with contextlib.suppress(httpx.TransportError):
-                    if (await client.get(f"http://127.0.0.1:{self.ports[number]}/health")).status_code == 200:
+                    if (await client.get(f"http://127.0.0.1:{self.ports[number]}/readiness")).status_code == 200:
                         return
                 await asyncio.sleep(0.05)
 
@@ -126,7 +128,7 @@ class Fleet:
 
     async def end(self) -> None:
         for process in self.running.values():
-            if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, which is not known here yet
                 process.kill()
             await process.wait()
 
@@ -147,8 +149,7 @@ async def fleet(folder: Path, worker: str, notice_s: float) -> AsyncIterator[Fle
     async with AsyncExitStack() as stack:
         found = Fleet(commands, ports, folder)
         stack.push_async_callback(found.end)
-        for number in range(3):
-            await found.start(number)
+        await asyncio.gather(*(found.start(number) for number in range(3)))
         yield found
 
 
@@ -224,6 +225,8 @@ class Followed:
         """Follow it to its end, wherever the next connection leads."""
         body = {"model": "sim", "input": "Tell me a long story.", "background": True, "stream": True}
         await self._read(client.stream("POST", "/v1/responses", json=body))
+        if not self.events:
+            raise OSError("the answer in the background has not begun")
         while not self.ended:
             self.resumed += 1
             at = f"/v1/responses/{self.events[0]['response']['id']}"
@@ -252,7 +255,7 @@ async def restarted_under_streams(
             for _ in range(streams):  # they begin one after the other, as clients do
                 asking.append(asyncio.create_task(Asker(balancer.port, pace.tokens).ask_on(over, lost)))
                 await asyncio.sleep(seconds / streams)
-            for number in range(3):
+            for number in range(pace.restarts):
                 await gateways.restart(number)
             await asyncio.sleep(seconds)
             over.set()
@@ -262,13 +265,14 @@ async def restarted_under_streams(
 
 
 async def measure(args: argparse.Namespace) -> None:
-    streams, pace = args.streams, Pace(args.tokens, max(NOTICE_S, round(3 * args.tokens / args.decode_rate)))
+    notice_s = max(NOTICE_S, round(3 * args.tokens / args.decode_rate))
+    streams, pace = args.streams, Pace(args.tokens, notice_s, args.restarts)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         words = ["simulate", "--listen", f"127.0.0.1:{port}", "--reply-tokens", str(args.story)]
-        words += ["--decode-rate", str(args.decode_rate)]
+        words += ["--decode-rate", str(args.decode_rate), "--slowdown", "0", "--batch", str(2 * streams)]
         engine = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "smg_core", *words, stderr=asyncio.subprocess.DEVNULL
         )
@@ -276,9 +280,12 @@ async def measure(args: argparse.Namespace) -> None:
             worker = f"grpc://127.0.0.1:{port}"
             lost, followed = await restarted_under_streams(Path(folder), worker, streams, args.seconds, pace)
         finally:
-            engine.kill()
+            with contextlib.suppress(ProcessLookupError):
+                engine.kill()
             await engine.wait()
-    print(f"{streams} streams at once: {lost.right} ended as they should, {len(lost.wrong)} did not")
+    print(
+        f"{streams} streams at once, {pace.restarts} restarted: {lost.right} ended as they should, {len(lost.wrong)} did not"
+    )
     print(*lost.wrong[:5], sep="\n")
     numbers = [event["sequence_number"] for event in followed.events]
     whole = numbers == list(range(len(numbers))) and followed.events[-1]["type"] == "response.completed"
@@ -290,6 +297,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--tokens", type=int, default=40, help="of each stream")
+    parser.add_argument("--restarts", type=int, choices=(1, 2, 3), default=3, help="gateways that are restarted")
     parser.add_argument("--story", type=int, default=300, help="tokens of the answer in the background")
     parser.add_argument("--decode-rate", type=float, default=8.0, help="tokens a second of each")
     asyncio.run(measure(parser.parse_args()))

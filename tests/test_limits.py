@@ -128,7 +128,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"mesh.carriers.local.{name}" for name in ("_PATH_BYTES",)), FORMAT),
     **dict.fromkeys(("mesh.carriers.local._AT_ONCE", "mesh.carriers.valkey._READ"), PACE),
     **dict.fromkeys(
-        (f"mesh.carriers.valkey.{name}" for name in ("_BLOCK_MS", "_CONNECT_S", "_PAUSE_S")),
+        (f"mesh.carriers.valkey.{name}" for name in ("_BLOCK_MS", "_CONNECT_S", "_PAUSE_S", "_GATHER_S", "_KEEP_PART")),
         "a try of the server of the mesh; the next one comes soon, and meanwhile mesh.dead_s counts",
     ),
     "mesh.carriers.valkey._KEPT": "messages in the server for who reads late; who misses more asks for it",

@@ -15,9 +15,10 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, body
-from tests.gateway.test_serve import QUICK, Served, serving
+from tests.gateway.test_serve import HELD, QUICK, Served, serving
 from tests.shared import PATIENCE
 
+from smg_simulator.answers.faults import Fault
 from smg_simulator.server.grpc_server import SimulatedEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.full]
@@ -195,19 +196,73 @@ async def test_what_one_finds_and_drains_is_known_at_all_and_so_is_where_setting
     async with mesh(tmp_path, last=last) as members, SimulatedEngine(QUICK) as other:
         one, two, three = members
         found.write_text(json.dumps([{"url": other.target, "name": "found"}]))
-
-        def has(state: str) -> Any:
-            return lambda shown: ("found", state) in [(each["name"], each["state"]) for each in shown["workers"]]
-
         for member in members:
-            await member.until("/admin/workers", has("ready"))
+            await member.until("/admin/workers", has("found", state="ready"))
         drained = await one.post("/admin/workers/found/drain")
         for member in (two, three):
-            await member.until("/admin/workers", has("draining"))
+            await member.until("/admin/workers", has("found", state="draining"))
         for member in (one, two):
             await member.until("/admin/mesh", lambda shown: "discovery" in _differing(shown).get("g2", ()))
 
     assert drained == 200
+
+
+async def test_where_anothers_breaker_has_opened_the_next_call_is_a_probe(tmp_path: Path) -> None:
+    failing = attrs.evolve(QUICK, fault_rates=((Fault("cut"), 1.0),))
+    flags = ("--breaker-open-s", "600", "--policy", "round_robin")
+    async with mesh(tmp_path, *flags) as members, SimulatedEngine(failing) as other:
+        one, two, three = members
+        await one.door.post("/admin/workers", json={"url": other.target, "name": "other"})
+        for member in members:
+            await member.until("/admin/workers", has("other", state="ready", breaker="closed"))
+        statuses = []
+        while not has("other", breaker="open")(await one.get("/admin/workers")):
+            statuses.append(await ask(one))
+        for member in (two, three):
+            await member.until("/admin/workers", has("other", breaker="half_open", state="ready"))
+        tried = other.counters["requests"]
+        while not has("other", breaker="open")(await two.get("/admin/workers")):
+            statuses.append(await ask(two))
+        probes = other.counters["requests"] - tried
+        await three.until("/admin/workers", has("other", breaker="half_open"))
+
+    assert set(statuses) == {200}
+    assert probes == 1  # one that fails is enough where another gateway has found the same
+
+
+async def test_what_one_has_in_flight_turns_the_requests_of_others_away(tmp_path: Path) -> None:
+    held = attrs.evolve(HELD, faults=(Fault("stall", after=3),) * 6)
+    flags = ("--policy", "least_load", "--workers-loads-interval-s", "3600")  # no engine says what it has
+    async with AsyncExitStack() as stack:
+        one, two, _ = await stack.enter_async_context(mesh(tmp_path, *flags))
+        other = await stack.enter_async_context(SimulatedEngine(held))
+        await one.door.post("/admin/workers", json={"url": other.target, "name": "other"})
+        for member in (one, two):
+            await member.until("/admin/workers", has("other", state="ready"))
+        [own] = [each["name"] for each in (await one.get("/admin/workers"))["workers"] if each["name"] != "other"]
+        await one.post(f"/admin/workers/{own}/drain")
+        async with AsyncExitStack() as streams:
+            for _ in range(6):
+                asked = one.served.http.stream("POST", CHAT, json=body(stream=True), headers=AS_ADMIN)
+                await streams.enter_async_context(asked)
+            while await went_there(two, other, 20):
+                pass
+        while not await went_there(two, other, 20):
+            pass
+
+
+async def went_there(member: Member, engine: SimulatedEngine, count: int) -> int:
+    """How many of so many requests, one after the other, a gateway sends to this engine."""
+    before = engine.counters["requests"]
+    assert {await ask(member) for _ in range(count)} == {200}
+    return engine.counters["requests"] - before
+
+
+def has(name: str, **fields: object) -> Any:
+    """Whether the admin door shows a worker of that name with these fields."""
+    return lambda shown: any(
+        each["name"] == name and all(each[key] == value for key, value in fields.items()) for each in shown["workers"]
+    )
 
 
 def _differing(shown: Any) -> dict[str, list[str]]:

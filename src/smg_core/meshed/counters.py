@@ -70,6 +70,7 @@ class _Own:
 
     rule: LimitRule
     number: int
+    hashed: bytes
     charged: int = 0
     refunded: int = 0
     last: MemberCount = _NONE
@@ -122,7 +123,7 @@ class MeshCounters:
         self._queue: deque[tuple[int, str]] = deque()
         self._dirty: OrderedDict[str, None] = OrderedDict()
         self._calm: OrderedDict[str, float] = OrderedDict()
-        self._calm_at = float("-inf")
+        self._calm_turn = -1
         self._standing = SideStanding(1, 1)
         self._again_at = float("-inf")
         self._heard_some = False
@@ -181,7 +182,7 @@ class MeshCounters:
         """A scope is asked for that was not before: what others have charged of it is charged here."""
         rule, scope = claim.rule, claim.scope
         hashed = _hashed(scope)
-        self._own[scope] = _Own(rule, self._number(rule, at))
+        self._own[scope] = _Own(rule, self._number(rule, at), hashed)
         self._scopes[hashed] = scope
         if len(self._own) > self._most:
             oldest, _ = self._own.popitem(last=False)
@@ -274,7 +275,7 @@ class MeshCounters:
             self._heard_some = False
             node.answer_soon()
         wall_s = self._wall()
-        for scope in self._to_tell(now):
+        for scope in self._to_tell(now, wall_s):
             own = self._own.get(scope)
             if own is not None:
                 self._say(node, scope, own, now, wall_s)
@@ -288,13 +289,15 @@ class MeshCounters:
             self._again_at = now + _PLACES_AGAIN_S
             self._dirty |= {scope: None for scope, own in self._own.items() if is_places(own.rule) and own.now.used}
 
-    def _to_tell(self, now: float) -> list[str]:
-        """The counters that are told of now: those that wait for it, and some of which little was taken a while ago."""
-        found = list(self._dirty)[:_MOST_A_PERIOD]
+    def _to_tell(self, now: float, wall_s: float) -> list[str]:
+        """The counters that are told of now: those that wait for it, and some of which little was taken a while ago. Of these all
+        gateways tell at the same times of the day, so that what each answers goes for the words of all."""
+        found = list(islice(self._dirty, _MOST_A_PERIOD))
         for scope in found:
             del self._dirty[scope]
-        if now >= self._calm_at:
-            self._calm_at = now + _CALM_EACH_S
+        turn = int(wall_s / _CALM_EACH_S)
+        if turn != self._calm_turn:
+            self._calm_turn = turn
             calm = [scope for scope, since in islice(self._calm.items(), _MOST_CALM) if now - since >= _CALM_S]
             for scope in calm:
                 del self._calm[scope]
@@ -303,7 +306,7 @@ class MeshCounters:
 
     def _say(self, node: Node, scope: str, own: _Own, now: float, wall_s: float) -> None:
         """Tell of one counter; what was taken of it is known to all once they know the version that this has."""
-        hashed = _hashed(scope)
+        hashed = own.hashed
         space = Space.LOAD if is_places(own.rule) else Space.COUNTER
         key = written_counter_key(CountedWindow(hashed, own.number))
         own.shared = own.now
@@ -322,28 +325,39 @@ class MeshCounters:
         """Others have charged something."""
         self._heard_some = True
         at = Instant(int(now * 1_000_000), self._wall())
+        claims: list[LimitClaim] = []
+        more: list[int] = []
         for change in changes:
             try:
                 window = read_counter_key(change.key)
                 used = read_count(change.value).used if change.value else 0
             except msgspec.MsgspecError:
                 continue
-            self._heard(change, window, used, at)
+            before = self._note(change, window, used)
+            scope = self._scopes.get(window.scope)
+            if scope is None or used == before or (not change.value and change.space == Space.COUNTER):
+                continue  # nobody asks for it here, or its window is over
+            rule = self._own[scope].rule
+            if rule.width_us or window.number == self._number(rule, at):
+                claims.append(LimitClaim(rule, scope, 0))  # of a rate it is of now, whatever the other one's clock says
+                more.append(used - before)
+        if claims:
+            self._held.put_right(claims, more, at, at)
 
-    def _heard(self, change: MeshChange, window: CountedWindow, used: int, at: Instant) -> None:
-        foreign = self._foreign.setdefault(window.scope, {})
+    def _note(self, change: MeshChange, window: CountedWindow, used: int) -> int:
+        """Note what another gateway has charged in a window; what was known of it before."""
+        foreign = self._foreign.get(window.scope)
         place = change.writer, window.number
-        before = foreign.pop(place, 0)
         if change.value:
+            if foreign is None:
+                foreign = self._foreign[window.scope] = {}
+            before = foreign.get(place, 0)
             foreign[place] = used
-        elif not foreign:
-            del self._foreign[window.scope]
-        scope = self._scopes.get(window.scope)
-        own = self._own.get(scope) if scope is not None else None
-        if scope is None or own is None or used == before or (not change.value and change.space == Space.COUNTER):
-            return  # nobody asks for it here, or its window is over
-        if own.rule.width_us or window.number == self._number(own.rule, at):
-            self._add(own.rule, scope, used - before, at)  # of a rate it is of now, whatever the other one's clock says
+            return before
+        before = foreign.pop(place, 0) if foreign is not None else 0
+        if not foreign:
+            self._foreign.pop(window.scope, None)
+        return before
 
 
 def window_number(rule: LimitRule, zone: str, wall_s: float) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from smg_core.mesh.base import SeenMember
+from smg_core.mesh.heartbeats import Heartbeats
 from smg_core.mesh.state.entries import MeshChange, Space, Writer
 from smg_core.mesh.state.format import FORMATS
 from smg_core.mesh.state.node import Node, NodeTerms
@@ -82,6 +84,14 @@ class Network:
         member.said[key] = value
         member.node.put(space, key, value, 3600.0, member.now(self.at))
 
+    def start_with_memory(self, name: str) -> Member:
+        """A member begins anew, and says again what it had said."""
+        said = self.members[name].said
+        member = self.start(name)
+        for key, value in said.items():
+            self.say(name, key, value)
+        return member
+
     def jump(self, name: str, seconds: float) -> None:
         """A member's clock is set forward by so much: its process was stopped for so long, and sees it now."""
         self.members[name].skew_s += seconds
@@ -103,11 +113,14 @@ class Network:
     def _post(self, sender: Member, sends: list) -> None:
         for send in sends:
             for name in [send.to] if send.to is not None else list(sender.node.peers):
-                for _ in range(2 if self.rng.random() < self.doubled else 1):
-                    if self.rng.random() >= self.loss and (sender.name, name) not in self.cut:
-                        self._number += 1
-                        due = self.at + self.rng.random() * self.late_s
-                        heapq.heappush(self._messages, (due, self._number, sender.name, name, send.data))
+                self._carry(sender.name, name, send.data)
+
+    def _carry(self, sender: str, name: str, data: bytes) -> None:
+        for _ in range(2 if self.rng.random() < self.doubled else 1):
+            if self.rng.random() >= self.loss and (sender, name) not in self.cut:
+                self._number += 1
+                due = self.at + self.rng.random() * self.late_s
+                heapq.heappush(self._messages, (due, self._number, sender, name, data))
 
     def _can_talk(self, one: str, other: str) -> bool:
         return (one, other) not in self.cut and (other, one) not in self.cut
@@ -157,8 +170,11 @@ class Network:
             _, _, sender, name, data = heapq.heappop(self._messages)
             member = self.members[name]
             if not member.stopped and (sender, name) not in self.cut:
-                self._post(member, member.node.received(sender, data, member.now(self.at)))
-                self.hear(member, member.node.take_changes())
+                self._arrives(member, sender, data)
+
+    def _arrives(self, member: Member, sender: str, data: bytes) -> None:
+        self._post(member, member.node.received(sender, data, member.now(self.at)))
+        self.hear(member, member.node.take_changes())
 
     # -------------------------------------------------------------------------------------------------------------- reading
 
@@ -187,3 +203,108 @@ class Network:
             if not each.stopped
             for key, value in each.said.items()
         }
+
+
+ACTS = [
+    "halves",
+    "one way",
+    "partial",
+    "stop",
+    "jump",
+    "restart",
+    "restart with memory",
+    "clock set back",
+    "loss",
+    "heal",
+]
+
+
+def act(network: Network, rng: random.Random, what: str) -> None:
+    """Something happens to the network, or to one member."""
+    names = list(network.members)
+    name, other = rng.sample(names, 2)
+    one = set(rng.sample(names, rng.randrange(1, len(names))))
+    if what == "halves":
+        network.split(one, set(names) - one)
+    elif what == "one way":
+        network.cut |= {(a, b) for a in one for b in set(names) - one}
+    elif what == "partial":
+        network.cut |= {(name, other), (other, name)}
+    elif what == "stop":
+        network.members[name].stopped = not network.members[name].stopped
+    elif what == "jump":
+        network.jump(name, rng.choice([10.0, 30.0]))
+    elif what == "restart with memory":
+        network.start_with_memory(name)
+    elif what == "loss":
+        network.loss, network.doubled, network.late_s = rng.random() * 0.3, rng.random() * 0.3, rng.random() * 0.5
+    elif what == "heal":
+        network.heal()
+    else:
+        network.start(name, epoch_back=86_400_000 if what == "clock set back" else 0)
+
+
+_BEAT = b"beat "
+
+
+@attrs.frozen
+class _Ears:
+    """What heartbeats tell one member of the others."""
+
+    network: "BeatingNetwork"
+    member: Member
+
+    def came(self, member: SeenMember) -> None:
+        network, node = self.network, self.member.node
+        network._post(self.member, node.joined(member.name, FORMATS, self.member.now(network.at)))
+
+    def suspected(self, name: str) -> None:
+        self.network.suspicions += 1
+
+    def recovered(self, name: str) -> None: ...
+
+    def lost(self, name: str) -> None:
+        self.network.losses += 1
+        self.member.node.lost(name, self.member.now(self.network.at))
+
+    left = lost
+
+    def heard(self, sender: str, data: bytes) -> None: ...
+
+
+class BeatingNetwork(Network):
+    """A network whose members know of each other by heartbeats alone, which go as all messages go: they come late, twice, or
+    not."""
+
+    beat_s, suspect_s, dead_s = 0.6, 1.5, 4.0
+
+    def __init__(self, count: int, rng: random.Random, **network: float) -> None:
+        self.beats: dict[str, Heartbeats] = {}
+        self.suspicions = self.losses = 0
+        self._next_beat: dict[str, float] = {}
+        super().__init__(count, rng, find_out_s=self.dead_s + self.beat_s, **network)  # type: ignore[arg-type]
+
+    def start(self, name: str, *, epoch_back: int = 0) -> Member:
+        node = Node(Writer(name, int(self.at * 1000) - epoch_back), self.terms, self.rng, self.at)
+        member = self.members[name] = Member(name, node)
+        self.beats[name] = Heartbeats(_Ears(self, member), self.suspect_s, self.dead_s, 1024)
+        self._next_beat[name] = self.at
+        return member
+
+    def _membership(self) -> None:
+        for name, member in self.members.items():
+            if member.stopped:
+                continue
+            if self.at >= self._next_beat[name]:
+                self._next_beat[name] = self.at + self.beat_s
+                for other in self.members:
+                    if other != name:
+                        self._carry(name, other, _BEAT + b"%d" % member.node.own.epoch)
+            self.beats[name].look(member.now(self.at))
+
+    def _arrives(self, member: Member, sender: str, data: bytes) -> None:
+        beats = self.beats[member.name]
+        if data.startswith(_BEAT):
+            beats.heard(SeenMember(sender), int(data.removeprefix(_BEAT)), member.now(self.at))
+        elif beats.knows(sender):
+            super()._arrives(member, sender, data)

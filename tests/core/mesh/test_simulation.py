@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.core.mesh.network import Network
+from tests.core.mesh.network import ACTS, BeatingNetwork, Network, act
 
 from smg_core.mesh.state.entries import MeshBounds, MeshDelta, Space, WireEntry, Writer
 from smg_core.mesh.state.format import FORMATS, KnownLine, written_delta, written_digest
@@ -100,6 +100,33 @@ def test_members_that_stop_for_long_or_whose_clock_jumps_come_back_to_the_same(s
     network.jump(rng.choice(names), rng.choice([10.0, 30.0]))
     network.heal()
     equal_after(network, 3 * network.terms.sync_s + network.find_out_s)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", [Network, BeatingNetwork])
+@given(SEEDS, st.integers(3, 30), st.lists(st.sampled_from(ACTS), min_size=2, max_size=6))
+@SLOW
+def test_whatever_happened_all_know_the_same_three_periods_after_it_is_over(
+    kind: type[Network], seed: int, count: int, acts: list[str]
+) -> None:
+    rng = random.Random(seed)
+    network = kind(count, rng)
+
+    def talk() -> None:
+        running = [each.name for each in network.members.values() if not each.stopped]
+        if running and rng.random() < 0.2:
+            network.say(rng.choice(running), b"k%d" % rng.randrange(4), b"%d" % rng.randrange(99))
+
+    network.run(1.0, talk)
+    for what in acts:
+        act(network, rng, what)
+        network.run(rng.choice([0.3, 2.0, 6.0]), talk)
+    network.heal()
+    for each in network.members.values():
+        each.stopped = False
+    network.run(network.find_out_s)
+    assert [len(each.node.peers) for each in network.members.values()] == [count - 1] * count
+    equal_after(network, 3 * network.terms.sync_s)
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.full)])

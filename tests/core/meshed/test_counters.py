@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.core.mesh.network import act
 from tests.core.meshed.fleets import GUARD, Fleet, Several
 
 from smg_core.limits.counters import Instant
@@ -92,6 +93,28 @@ def test_a_split_under_load_keeps_the_bound_while_it_is_found_out(seed: int) -> 
     fleet.network.heal()
     fleet.demand(20.0, MINUTE, per_s)
     assert sum(fleet.admitted.values()) - before <= 400 + GUARD * 600 + 10
+
+
+@pytest.mark.full
+@given(
+    st.integers(0, 1 << 32),
+    st.integers(3, 30),
+    st.sampled_from(["majority", "strict"]),
+    st.lists(st.sampled_from(["halves", "one way", "partial", "stop", "loss", "heal"]), min_size=1, max_size=4),
+)
+@SLOW
+def test_no_limit_is_over_its_bound_whatever_the_network_does(
+    seed: int, count: int, partition: str, acts: list[str]
+) -> None:
+    rng = random.Random(seed)
+    fleet = Fleet(count, rng, partition)
+    over = 0.5 if partition == "majority" else 0.0
+    for what in acts:
+        act(fleet.network, rng, what)
+        running = [each.name for each in fleet.network.members.values() if not each.stopped]
+        fleet.demand(rng.choice([1.0, 8.0]), MINUTE, dict.fromkeys(running, 60.0 / count))
+        allowed = 600 + (fleet.network.at - 1_000_003.0) * 10
+        assert sum(fleet.admitted.values()) <= allowed * (1 + over) + GUARD * 600 + count
 
 
 @pytest.mark.full

@@ -32,6 +32,10 @@ _READ = 256
 _BLOCK_MS = 4000
 _CONNECT_S = 1.0
 _PAUSE_S = 0.5
+_GATHER_S = 0.03
+"""Seconds in which words of several members gather, after some were read: one read of many costs little more than one of one."""
+_KEEP_PART = 10
+"""A stream is said to be kept for another `mesh.remember_s` once so small a part of that has gone by."""
 _FAULTS = (RedisError, OSError, asyncio.TimeoutError)
 
 _BEAT = """
@@ -107,6 +111,7 @@ class ValkeyLink:
         self._over = False  # nothing more is read: the client may take a cancellation for a fault of the server
         self._places: dict[str, bytes] = {}
         self._placed = asyncio.Event()
+        self._keep_at: dict[str, float] = {}  # when each stream is to be kept for longer
         self.refused = 0
 
     @property
@@ -169,11 +174,14 @@ class ValkeyLink:
 
     async def _add(self, stream: str, kind: bytes, data: bytes) -> None:
         key = f"{self._prefix}:{stream}"
-        async with self._redis.pipeline(transaction=False) as calls:
-            fields = {b"s": self._name, b"d": self._keys.marked(self._name, kind + data)}
-            calls.xadd(key, fields, maxlen=_KEPT, approximate=True)  # type: ignore[arg-type]
-            calls.pexpire(key, round(self._settings.remember_s * 1000))
-            await calls.execute()
+        fields: Any = {b"s": self._name, b"d": self._keys.marked(self._name, kind + data)}
+        await self._redis.xadd(key, fields, maxlen=_KEPT, approximate=True)
+        now = self._terms.clock.monotonic()
+        if now >= self._keep_at.get(stream, 0.0):
+            if len(self._keep_at) > self._settings.members:
+                self._keep_at.clear()  # of members that are long gone, too
+            await self._redis.pexpire(key, round(self._settings.remember_s * 1000))
+            self._keep_at[stream] = now + self._settings.remember_s / _KEEP_PART
 
     # ----------------------------------------------------------------------------------------------------------- membership
 
@@ -248,6 +256,8 @@ class ValkeyLink:
                 for number, fields in entries:
                     self._places[stream.decode()] = number
                     self._take(fields)
+            if found:
+                await asyncio.sleep(_GATHER_S)
 
     def _take(self, fields: dict[bytes, bytes]) -> None:
         sender = fields.get(b"s", b"").decode(errors="replace")

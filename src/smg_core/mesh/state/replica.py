@@ -239,22 +239,30 @@ class Replica:
             yield from self._over(before)
 
     def _merged(self, writer: Writer, known: Known, entries: Iterable[WireEntry], now: float) -> Iterator[MeshChange]:
-        bounds = self.bounds
+        bounds, kept = self.bounds, known.entries
         for entry in entries:
-            place = EntryPlace(entry.space, entry.key)
-            before = known.entries.get(place)
-            if before is not None and before.version >= entry.version:
-                continue
-            value = entry.value
+            key, version, value = (entry.space, entry.key), entry.version, entry.value
+            before = kept.get(key)  # type: ignore[call-overload]
+            until = now + min(max(entry.lasts_s, 1), bounds.lasts_s)
+            if before is not None:
+                if before.version >= version:
+                    continue
+                lasts = before.until
+                if len(value) == len(before.value) and lasts - until < _ROUNDED_S:  # most: its size and its end stay
+                    kept[key] = MeshEntry(version, value, max(until, lasts))  # type: ignore[index]
+                    if known.ordered:
+                        known.note(version, EntryPlace(*key))
+                    if before.value != value:
+                        yield MeshChange(writer, *key, value)
+                    continue
             if len(value) > bounds.value_bytes or len(entry.key) > bounds.key_bytes:
                 self.refused += 1
                 continue
-            until = now + min(max(entry.lasts_s, 1), bounds.lasts_s)
             if before is not None and 0 < before.until - until < _ROUNDED_S:
                 until = before.until
-            taken = self._set(writer, known, place, MeshEntry(entry.version, value, until))
+            taken = self._set(writer, known, EntryPlace(*key), MeshEntry(version, value, until))
             if taken and (before is None or before.value != value):
-                yield MeshChange(writer, entry.space, entry.key, value)
+                yield MeshChange(writer, *key, value)
 
     def _set(self, writer: Writer, known: Known, place: EntryPlace, entry: MeshEntry) -> bool:
         before = known.entries.get(place)
