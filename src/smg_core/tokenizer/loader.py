@@ -160,7 +160,7 @@ def load_tokenizer(
         template=template,
         model_config=model_config,
         generation_config=generation_config,
-        folder=folder,
+        folder=Path(folder),
         sha256=files.digest(),
         pair=pair,
         response_template=described if isinstance(described, dict) else None,
