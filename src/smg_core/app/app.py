@@ -243,7 +243,7 @@ class App:
         Raises PermissionDenied and UnsupportedMedia."""
         if isinstance(exchange, WebSocket):
             if self._plugging is not None:
-                exchange.met = self._plugging.at_the_door
+                exchange.met = self._plugging.on_arrival
             check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._may_ask)
         elif endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))

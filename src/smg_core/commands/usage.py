@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TextIO
 from urllib.parse import urlencode
 
-from smg_core.commands.admin import AdminDoor, DoorRefused, door_flags, opened_door
+from smg_core.commands.admin import AdminClient, AdminRefused, admin_client, admin_flags
 from smg_core.usage_report import USAGE_AXES
 
 __all__ = ["usage_flags"]
@@ -49,7 +49,7 @@ def usage_flags(parser: argparse.ArgumentParser) -> None:
     written = parser.add_mutually_exclusive_group()
     for each, what in (("csv", "comma-separated values"), ("jsonl", "one JSON object a line")):
         written.add_argument(f"--{each}", dest="written", action="store_const", const=each, help=f"write {what}")
-    door_flags(parser)
+    admin_flags(parser)
     parser.set_defaults(run=_usage)
 
 
@@ -59,8 +59,8 @@ def _usage(args: argparse.Namespace) -> int:
     asked |= {name: value for name, value in (("from", args.start), ("to", args.end)) if value is not None}
     asked |= {axis: getattr(args, axis) for axis in USAGE_AXES if getattr(args, axis) is not None}
     try:
-        with opened_door(args) as door:
-            rows = _rows(door, {name: value for name, value in asked.items() if value or name in USAGE_AXES})
+        with admin_client(args) as admin:
+            rows = _rows(admin, {name: value for name, value in asked.items() if value or name in USAGE_AXES})
             if args.written == "jsonl":
                 for row in rows:
                     print(json.dumps(row))
@@ -69,17 +69,17 @@ def _usage(args: argparse.Namespace) -> int:
             else:
                 axes = [each for each in USAGE_AXES if each in by]
                 _write_table(list(rows), ["start", *axes] if args.every != "all" else axes, args.plot)
-    except DoorRefused as error:
+    except AdminRefused as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _rows(door: AdminDoor, asked: Mapping[str, str]) -> Iterator[Row]:
+def _rows(admin: AdminClient, asked: Mapping[str, str]) -> Iterator[Row]:
     """All rows, page by page."""
     after: int | None = 0
     while after is not None:
-        answer = door.ask("GET", f"/admin/usage?{urlencode({**asked, 'limit': _PAGE, 'after': after})}").json()
+        answer = admin.ask("GET", f"/admin/usage?{urlencode({**asked, 'limit': _PAGE, 'after': after})}").json()
         yield from answer["data"]
         after = answer["next_after"]
 

@@ -154,7 +154,7 @@ class Exchange:
     )
 
     plugged = False
-    """Whether plugins see the exchange; without them `shown`, `shows`, `set_apart` and `used` are not called."""
+    """Whether plugins see the exchange; without them `shown`, `shows`, `detach_request` and `used` are not called."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("query_string"):
@@ -256,7 +256,7 @@ class Exchange:
         """The request that is answered in the place of a decoded one: what plugins leave of it. Raises SmgError."""
         return request
 
-    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
+    async def detach_request(self, request: GenerationRequest) -> GenerationRequest:
         """As `shown`, of a request that is kept and run apart from this exchange, where its plugins are shown it. Raises
         SmgError."""
         return request

@@ -22,7 +22,7 @@ _NOUNS = {"requests": "requests", "tokens": "tokens", "input_tokens": "input tok
 _ROUNDED = 1000
 _FIGURES = (b"limit", b"remaining", b"reset")
 _BOTH = (("requests", ("requests",)), ("tokens", _TOKENS))
-_APART = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
+_BY_DIRECTION = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
 _DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, ...]], ...]] = {
     # what a family tells of, in which units that is, and the names of its figures
     "openai": tuple(
@@ -30,7 +30,7 @@ _DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, .
     ),
     "anthropic": tuple(
         (name, units, tuple(b"anthropic-ratelimit-%b-%b" % (name.encode(), each) for each in _FIGURES))
-        for name, units in _BOTH + _APART
+        for name, units in _BOTH + _BY_DIRECTION
     ),
 }
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000}

@@ -35,9 +35,9 @@ class Plugging:
         return bool(self._plugins.plan.links or self._plugins.pending)
 
     @property
-    def at_the_door(self) -> tuple[Middleware, ...]:
+    def on_arrival(self) -> tuple[Middleware, ...]:
         """What a connection that is opened now will have met."""
-        return self._plugins.plan.at_the_door()
+        return self._plugins.plan.on_arrival()
 
     @property
     def has_asgi(self) -> bool:

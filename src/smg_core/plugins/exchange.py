@@ -27,7 +27,7 @@ from smg_core.http.websocket import WebSocket
 from smg_core.middleware.active import Identified
 from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
-from smg_core.middleware.chain import Apart, PluginChain, When
+from smg_core.middleware.chain import Offload, PluginChain, When
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller, GenerationRequest
 
@@ -57,12 +57,12 @@ class PluggedExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
     __slots__ = (
-        "_apart",
         "_began",
         "_chain",
         "_counted",
         "_head",
         "_most",
+        "_offload",
         "_over",
         "_streams",
         "_tells",
@@ -80,7 +80,7 @@ class PluggedExchange(Exchange):
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = self._tells = False
         self._most = 0
-        self._apart: Apart | None = None
+        self._offload: Offload | None = None
         self._usage: Usage | None = None
         self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
             None  # an answer that is gathered before it leaves
@@ -94,7 +94,7 @@ class PluggedExchange(Exchange):
         self._head = attrs.evolve(self._head, headers=headers)
         plan, self._counted = plugins.plan, plugins.asked
         self._chain = plan.chain(self.about(), plugins.report, lambda name: plugins.names_of(name, self.caller))
-        self._most, self._apart = plan.rules.config.body_bytes, plan.rules.apart
+        self._most, self._offload = plan.rules.config.body_bytes, plan.rules.offload
 
     async def meet(self, when: When) -> Identified:
         """Show the head to the plugins of this time. Raises SmgError."""
@@ -172,7 +172,7 @@ class PluggedExchange(Exchange):
 
     async def _worked(self, work: Callable[[], T], size: int) -> T:
         """What `work` makes of a body of this size: off the event loop where it is long."""
-        return work() if self._apart is None else await self._apart(work, size, self.caller.tenant)
+        return work() if self._offload is None else await self._offload(work, size, self.caller.tenant)
 
     async def _model_of(self, text: str) -> str | None:
         """The model that a body asks for, or that the path names; "" for a body in JSON that names none, None for another one."""
@@ -190,7 +190,7 @@ class PluggedExchange(Exchange):
         self._take(head or self._head)
         return request
 
-    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
+    async def detach_request(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is not None:
             with self.watched():
                 self._take(await self._chain.join_of_model(request.model, self._head))

@@ -29,7 +29,7 @@ from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.processes.sighup import managed
-from smg_core.server.admin_door import administered
+from smg_core.server.admin_server import administered
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners
 from smg_core.server.second_listener import background_listener

@@ -54,6 +54,6 @@ class ModelQueues(Protocol):
         headers: Mapping[str, str],
         always: HeaderRows,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
+        """The same for a request for vectors or scores. `unattended`: nobody waits for it."""

@@ -207,16 +207,16 @@ class Queueing:
         headers: Mapping[str, str],
         always: HeaderRows,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
+        """The same for a request for vectors or scores. `unattended`: nobody waits for it."""
         found = self._found(request.model, request.caller)
         if found is None:
             return None
         name, model = found
         ticket = self._ticket(name, request.caller, lease, headers, 0, 1)
         ticket.deadline = min(ticket.deadline, self._deadline(headers))
-        if apart:
+        if unattended:
             ticket.band = BATCH
         return self._enter(QueuePlace(self, model, name, ticket, trace, 0), lease, always)
 
@@ -246,8 +246,8 @@ class Queueing:
     def _ticket(
         self, name: str, caller: Caller, lease: RequestLease, headers: Mapping[str, str], output: int, choices: int
     ) -> QueuedRequest:
-        apart = lease.kind in ("batch", "background")
-        band = BATCH if apart else band_of(caller.grants, headers.get(PRIORITY))
+        unattended = lease.kind in ("batch", "background")
+        band = BATCH if unattended else band_of(caller.grants, headers.get(PRIORITY))
         model, own = self._models.get(name), caller.grants.deadline_ms
         most = (model.context_length if model is not None else 0) or _LONGEST_PROMPT
         prompt = min(self._estimates.input(name, lease.weight), most)
@@ -258,7 +258,7 @@ class Queueing:
             prompt + output,
             choices,
             lease.weight,
-            deadline=inf if apart or not own else self._clock.monotonic() + own / 1000,
+            deadline=inf if unattended or not own else self._clock.monotonic() + own / 1000,
         )
 
     def _deadline(self, headers: Mapping[str, str]) -> float:

@@ -198,15 +198,15 @@ class Inference(Generic[D]):
         """What plugins leave of the request, for which is reserved what it may take of its limits. Raises what plugins refuse it
         for, RateLimited and QuotaExceeded."""
         if exchange.plugged:
-            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
-            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+            detached = self._detach is not None and decoded.generation.background  # those are shown where they are run
+            decoded = await with_generations(decoded, exchange.detach_request if detached else exchange.shown)
         api, lease, live = self._api, exchange.lease, self._services.live
         limiting, generation = live.limiting, decoded.generation
         if live.caching is not None and lease is not None and (api.parts is None or api.parts.count(decoded) == 1):
             with exchange.watched():
-                apart = lease.kind == "batch"
+                unattended = lease.kind == "batch"
                 lease.shared = await live.caching.find(
-                    generation, exchange.headers, exchange.always, trace, apart=apart
+                    generation, exchange.headers, exchange.always, trace, unattended=unattended
                 )
         if (
             lease is not None

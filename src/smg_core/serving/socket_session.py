@@ -106,7 +106,7 @@ class SocketSession(Generic[F]):
         is told, and the connection closed."""
         socket = self._socket
         try:
-            now = self._services.plugins.plan.at_the_door(socket.about())
+            now = self._services.plugins.plan.on_arrival(socket.about())
             if not all(any(each is one for one in socket.met) for each in now):
                 raise InvalidRequest(
                     "The gateway has other plugins now than when this connection was opened; open another."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 __all__ = ["run_simulator"]
 
@@ -24,7 +24,9 @@ async def run_simulator(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    engine = SimulatedEngine(config, listen, doors=None if listen_http is None else http_doors(listen_http))
+    engine = SimulatedEngine(
+        config, listen, http_server=None if listen_http is None else engine_http_server(listen_http)
+    )
     await engine.start()
     if ready is not None:
         ready(engine)

@@ -114,7 +114,7 @@ class FairExecutor:
             # An error's traceback holds this frame: without this, the work's data would live on in a reference cycle.
             del done, work, call
 
-    async def apart(self, work: Callable[[], T], size: int, tenant: str) -> T:
+    async def offload(self, work: Callable[[], T], size: int, tenant: str) -> T:
         """What `work` makes of texts of `size` bytes of a tenant: on the event loop where they are short, else in a thread."""
         if size <= INLINE:
             return work()

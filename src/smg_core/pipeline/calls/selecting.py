@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
 
-_APART = DisaggregationConfig()
+_DISAGGREGATION = DisaggregationConfig()
 
 
 class Selecting:
@@ -54,7 +54,7 @@ class Selecting:
         models: Mapping[str, ServedModel],
         policies: Policies,
         clock: Clock,
-        disaggregation: DisaggregationConfig = _APART,
+        disaggregation: DisaggregationConfig = _DISAGGREGATION,
         prefix_tokens: int = RoutingConfig().prefix_tokens,
         decisions: Decisions | None = None,
     ) -> None:
