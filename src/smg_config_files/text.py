@@ -31,7 +31,7 @@ class TextRefused(ValueError):
 
 
 def read_json(text: str) -> Any:
-    """What a JSON text says. Raises TextRefused."""
+    """The value of a JSON text. Raises TextRefused."""
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
@@ -59,7 +59,7 @@ def _given_twice(name: str, line: int) -> TextRefused:
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
+    """The value of a YAML text. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
     try:
         import yaml
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What a setting is: a field with its text, default and bounds, the values it takes, and how they are read from text.
+"""The kinds of settings: a field with its text, default and bounds, the values it takes, and how they are read from text.
 
 Decides: whether a value fits a setting, what to say when it does not, and how a flag's or a variable's text becomes a value.
 Below: attrs and the standard library. Above: the `settings` of each room, which are records of such fields, and `config`, which
@@ -69,7 +69,7 @@ def port_of(place: str, flag: str, expected: str = "HOST:PORT") -> int:
 
 
 class ConfigError(ValueError):
-    """What is wrong with a configuration, one sentence a problem, each beginning with its source."""
+    """The faults of a configuration, one sentence a problem, each beginning with its source."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))

@@ -1,4 +1,4 @@
-"""What an autoscaler goes by, at the admin door (edge).
+"""Signals for an autoscaler, at the admin door (edge).
 
 `/admin/signals`: how busy the workers of each model and role are together, over all processes, for KEDA and for adapters of the
 HPA, which read a number out of JSON. Above: admin.app. Below: workers.pools.

@@ -1,4 +1,4 @@
-"""What an API brings so that its answers can be made in the background.
+"""An API's part in answers that are made in the background.
 
 The background keeps requests, runs them and sends what is kept of their streams; it knows no API. Each API is a row: a
 `BackgroundApi`, with the words of its stored streams and objects (`StoredWords`). Pure. Above: `background` and its parts, which

@@ -1,4 +1,4 @@
-"""How a request for an answer in the background is kept (edge).
+"""Stores a request for an answer in the background (edge).
 
 What could only fail later is refused now: a model, a prompt, or a queue that is full. The answer, its request and what opens
 its stream are one write. Above: `background`. Below: the history, the row of the API.

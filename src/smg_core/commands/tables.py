@@ -1,4 +1,4 @@
-"""What the admin door answers, as a person reads it on a terminal: tables of what there are many of, and lines of the rest.
+"""Answers of the admin door, as a person reads them on a terminal: tables of what there are many of, and lines of the rest.
 
 Decides which columns a table has, and how it fits a line. Values that a terminal would act on are written with escapes. Pure.
 Above: admin. Knows no route: what it does not know has the columns that it has.

@@ -1,4 +1,4 @@
-"""How the gateway speaks to inference engines.
+"""The gateway's clients of inference engines.
 
     from smg_core.engines import EngineSession
 

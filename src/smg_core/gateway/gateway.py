@@ -83,8 +83,8 @@ class Gateway(Assembly):
         return async_client(self.asgi(), sdk, **arguments)
 
     def sync_http_client(self, sdk: ModuleType | None = None, **arguments: object) -> Any:
-        """A synchronous client likewise, to be used from threads other than the one the gateway was started on. Raises
-        RuntimeError before the start."""
+        """A synchronous client likewise, for threads other than the one in which the gateway was started. Raises RuntimeError
+        before the start."""
         self._check_started()
         return sync_client(
             self.asgi(), self.services.running.loop, sdk, envelopes=self.services.apis.envelopes, **arguments
@@ -128,8 +128,8 @@ class Gateway(Assembly):
         return card(repr(self)[1:-1], [worker.row_of_card() for worker in self.registry], head)
 
     async def explain(self, body: Mapping[str, object] | bytes) -> Explanation:
-        """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
-        timings. Raises RuntimeError before the start."""
+        """The plan for this Chat Completions request, without doing it: rendered prompt, ids, cache, worker, timings. Raises
+        RuntimeError before the start."""
         self._check_started()
         services = self.services
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)

@@ -1,4 +1,4 @@
-"""Shows guardrails what a model says, before it leaves, and holds back what they have not passed yet (edge).
+"""Shows guardrails a model's output, and holds back text until they have passed it (edge).
 
 Of a text, the last characters are held back until more of it has come or it is over, so that what a guardrail looks for does not
 leave in part; the characters that have left before are shown with the next ones. Calls of tools are held back whole. Where

@@ -1,4 +1,4 @@
-"""What is held back of one choice of an answer, and what of it may leave.
+"""The text held back of one choice of an answer, and the part that may leave.
 
 Pure. Above: `answers`, which has guardrails asked. Below: the events, `texts`.
 """

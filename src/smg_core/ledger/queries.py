@@ -1,4 +1,4 @@
-"""What can be asked of the ledger: from when to when, apart by what and in which steps of time, for whom.
+"""The questions to the ledger: from when to when, apart by what and in which steps of time, for whom.
 
 Pure. Above: the routes. Below: `accounts`, the windows of the calendar.
 """

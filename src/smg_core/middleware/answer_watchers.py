@@ -1,4 +1,4 @@
-"""What a model says, as the plugins of an exchange leave it: the events between the engine and the encoder of an API (edge).
+"""A model's output, as the plugins of an exchange leave it: the events between the engine and the encoder of an API (edge).
 
 Plugins that look at texts are shown those of each block piece by piece, and its end, where what was held back comes out. Plugins
 in Python may look at the events themselves. So one plugin works on every API, streamed and whole, and what is kept of an answer

@@ -1,4 +1,4 @@
-"""Checks the messages that an ASGI middleware sends, and gives to what it wraps, by the rules of ASGI and of HTTP.
+"""Checks the messages of an ASGI middleware in both directions, by the rules of ASGI and HTTP.
 
 A server answers a message that breaks them by an error, or closes the connection without an answer. Here it is told whose message
 it was, before any of it has left. Pure. Above: plugins.asgi_exchange. Below: `base`.

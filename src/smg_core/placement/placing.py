@@ -1,4 +1,4 @@
-"""Which workers a request may be sent to by the rules of placement, which it prefers, and what to say where there are none.
+"""The workers allowed and preferred for a request by placement, and the refusal without any.
 
 Pure. Above: the pipeline's Select step and pooled work, which ask before a policy does. Below: rules, the records of workers.
 """

@@ -1,4 +1,4 @@
-"""Where the plugins of a gateway meet its exchanges (edge).
+"""The meeting of a gateway's plugins with its exchanges (edge).
 
 An app asks here for an exchange that plugins see, for its caller, and for the ASGI middleware around a step of it. Above:
 app.app. Below: `plugged` and `wrapping`.

@@ -1,4 +1,4 @@
-"""Where the plugins of a gateway meet its history: a hook of the store that asks them (edge).
+"""The meeting of a gateway's plugins with its history: a hook of the store that asks them (edge).
 
 A write is shown operation by operation, with its texts; other calls are shown by name. Leases, what only keeps things longer, the
 gateway's own keys, and work for all tenants are not. Above: gateway.assembly gives it to the store. Below: `middleware.storing`,

@@ -1,4 +1,4 @@
-"""What a process that serves tells of itself: its log of requests, its metrics, its admin door (edge).
+"""The reports of a serving process about itself: its log of requests, its metrics, its admin door (edge).
 
 Decides which observers a gateway has by the settings, and what runs beside it for those who run it. Above: processes.serve.
 Below: the access log, the metrics, the admin door.

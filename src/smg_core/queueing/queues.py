@@ -1,4 +1,5 @@
-"""What whoever serves requests knows of the queues before the models. Protocols; pure. Above: `serving.live`. Below: `lease`."""
+"""The role of the queues before the models, for those who serve requests. Protocols; pure. Above: `serving.live`. Below:
+`lease`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf

@@ -1,4 +1,4 @@
-"""What whoever serves requests knows of the cache of answers. Protocols; pure. Above: `serving.live`. Below: `lease`."""
+"""The role of the cache of answers, for those who serve requests. Protocols; pure. Above: `serving.live`. Below: `lease`."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Protocol

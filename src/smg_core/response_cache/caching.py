@@ -1,4 +1,4 @@
-"""Finds the answer to an equal request, has several equal ones share a generation, and keeps what came of it (edge).
+"""Finds the answer to an equal request, shares a running generation, and caches the result (edge).
 
 A request is looked up once, before it is charged and waits. Then it is given what is kept, follows the generation of an equal
 one, or leads one that others may follow. Where nothing comes of what it follows, it is answered by itself. Above: the handler in

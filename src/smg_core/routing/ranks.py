@@ -34,8 +34,8 @@ class _Known:
 
 
 class DpMinToken(Observing):
-    """The rank whose KV cache has the fewest tokens, by the engine's last report and what was sent there since, over all
-    workers; the engine is told the rank. Of equal ones the next after the one that was chosen last.
+    """The rank with the fewest tokens in its KV cache, by reports and by calls since, over all workers; the engine is told the
+    rank. Of equal ones the next after the one that was chosen last.
 
     An engine whose reports stay out is taken at its last one and all that was sent since. One that has given none and that could
     not be chosen the last time, since it is new or was away, begins at the least of the others: what is sent to those is only

@@ -1,4 +1,4 @@
-"""Which API's reasoning is sealed how, and what of a request's sealed reasoning can go into its prompt.
+"""The seals of each API's reasoning, and the part of sealed reasoning that goes into a prompt.
 
 A seal holds the text itself, where the client is not shown it (or the API returns it encrypted), or only a digest of the text,
 where the client has the text and must not change it. The traits of a request's API say which; one without `seals` has none.

@@ -29,7 +29,7 @@ __all__ = ["Vocabulary", "VocabularyTokenizer"]
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """What a program's own tokenizer offers so that it can be cached and can decode a stream."""
+    """The role of a program's own tokenizer, which is cached and decodes streams by it."""
 
     @property
     def vocab_size(self) -> int:

@@ -1,4 +1,4 @@
-"""What a caller is offered of the operator's servers of tools, as one server: tools, resources and prompts (edge).
+"""The operator's servers of tools, offered to a caller as one server: tools, resources and prompts (edge).
 
 A tool has the name that models know it by in the APIs. A resource of the server S is `mcp://S/` and its own URI, a prompt `S.`
 and its own name; they need a grant of all of that server (`S.*`). Built-in tools have their own names. Servers that cannot be

@@ -1,4 +1,4 @@
-"""The picture that `smg-gateway top` shows, as objects of the package rich, which is imported with this module.
+"""The picture of `smg-gateway top`, as objects of the package rich, imported with this module.
 
 Decides how figures are written and which workers are shown where there are many: the busiest. Reads no clock. Above: `command`.
 Below: `figures`.

@@ -1,4 +1,4 @@
-"""The records of the workers of a model, kept from request to request, so that a large pool is not looked through for each.
+"""The records of a model's workers, reused between requests, so that a large pool is not reread.
 
 A request changes what two or three workers are shown as; the board notes which (`Board.changed`), and those alone are read anew.
 Pure. Above: registry. Below: worker.

@@ -1,4 +1,4 @@
-"""What may pass between a server and the mcp package: every message is looked at before the package acts on it.
+"""The messages that may pass between a server and the mcp package: every message is looked at before the package acts on it.
 
 Above: `stdio`, which reads bytes; `streams`, which passes messages. Below: `catalogue.inventory`, `records.settings`. Pure:
 time is an argument. A breach ends the connection; an entry with a fault is taken out of its list, so that one bad tool does not

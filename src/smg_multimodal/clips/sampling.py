@@ -1,4 +1,4 @@
-"""Which frames of a clip a family takes: one class for each rule that transformers' video processors have.
+"""The frames of a clip that a family takes: one class for each rule that transformers' video processors have.
 
 Above: `video` and `frames`, whose processors are made with one of these. Below: numpy. A rule gets the number of frames and the
 frames a second of the whole clip, and gives the numbers of those that are taken, ascending; it never sees a frame. Where

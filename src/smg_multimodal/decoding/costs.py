@@ -1,4 +1,4 @@
-"""What an item will cost before anything of it is decoded: tokens in the prompt, bytes of tensors, memory and time of decoding.
+"""The cost of an item before anything of it is decoded: tokens in the prompt, bytes of tensors, memory and time of decoding.
 
 Above: `preparing.prepare`. Below: `formats` for headers, the family's processor for what it makes of a size. Knows no budget:
 whoever has one compares.

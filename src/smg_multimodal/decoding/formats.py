@@ -1,4 +1,4 @@
-"""What a picture file is and what decoding it will cost, from its header and markers alone.
+"""The format of a picture file and the cost of decoding it, from header and markers alone.
 
 Above: `decode` and `preparing.prepare`, which refuse by what is found here before a library opens the file. Below: nothing.
 Pure: bytes in, an `ImageHeader` out; no pixel is decoded and no memory taken that grows with what the file claims. A decoder

@@ -1,4 +1,4 @@
-"""The text of a PDF, page after page, and the pictures on its pages, read with pypdf, which is loaded when one is first needed.
+"""The text of a PDF, page after page, and its pictures, read with pypdf, loaded on first use.
 
 Decides what is refused: a file that is locked, damaged, too large in one of its bounds, or without anything to read. A file may
 be made to cost more than it weighs, so this runs in a process that can be stopped.

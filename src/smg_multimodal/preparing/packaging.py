@@ -1,4 +1,4 @@
-"""What each engine is sent for the same prepared request: plain arrays with the names and spans it expects.
+"""The tensors of each engine for the same prepared request: plain arrays with the names and spans it expects.
 
 Above: the engine codecs of an application, which turn these records into messages. Below: `prepare`, `records.types`. Knows which
 tensors lie flat and which are batched, whether an engine wants whole placeholders or only the embedding positions, and in

@@ -1,4 +1,4 @@
-"""Where items are decoded and processed, whose turn it is, and how many bytes of tensors there are at once (edge).
+"""Places and turns of items to decode and process, and the bytes of tensors at once (edge).
 
 Above: `fetching.fetch.MediaLoader` and applications. Below: `places`, `workers`. What is short has threads; what might be long
 has others, each of which drives a process that can be stopped, so that it holds up nothing short. Bytes in between are bounded

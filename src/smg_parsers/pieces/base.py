@@ -126,7 +126,7 @@ class InvalidOption(ParserError, ValueError):
 
 
 class InvalidFamily(ParserError, ValueError):
-    """A family, or a part of one, has a field that is not of the field's kind, or has a name that another family has."""
+    """A family, or a part of one, has a field of the wrong kind, or the name of another family."""
 
 
 class UnknownTool(ParserError, ValueError):

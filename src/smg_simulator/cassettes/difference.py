@@ -1,4 +1,4 @@
-"""What is different of two answers to one request, and of all together.
+"""The differences of two answers to one request, and of all together.
 
 Pure. Above: the command. Below: cassette, bench.figures.
 """

@@ -165,8 +165,8 @@ class SimulatedEngine:
         self._witness.end()
 
     async def restart(self, away: float = 0.0) -> None:
-        """Drop every connection, and come back on the same address after `away` seconds with an empty cache, unless it is stopped
-        meanwhile."""
+        """Drop every connection, and come back on the same address after `away` seconds with an empty cache. Nothing comes back
+        if it is stopped meanwhile."""
         self.counters["restarts"] += 1
         if self._server is not None:
             server, self._server = self._server, None
@@ -412,7 +412,7 @@ class SimulatedEngine:
         return codec.server_info(self.state())
 
     def state(self) -> EngineState:
-        """What the engine reports of itself."""
+        """The engine's report of itself."""
         return EngineState(
             active=self.active,
             uptime=self.timer.monotonic() - self.began,

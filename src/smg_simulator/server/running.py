@@ -18,7 +18,7 @@ async def run_simulator(
     listen_http: str | None = None,
     ready: Callable[[SimulatedEngine], None] | None = None,
 ) -> None:
-    """Serve, over HTTP too at `listen_http`, until SIGINT or SIGTERM, then give calls in flight 5 seconds to finish. `ready` is
+    """Serve, over HTTP too at `listen_http`, until SIGINT or SIGTERM. Calls in flight then have 5 seconds to finish. `ready` is
     called once it listens."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

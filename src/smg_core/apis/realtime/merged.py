@@ -1,4 +1,4 @@
-"""One response of a client that its server makes as several, since the tools run here that it calls in between.
+"""One response to a client made of several of its server, with the gateway's tools run in between.
 
 To the client it is one response: what the server says of the later ones is told with the id of the first, items are counted on,
 and a call of a tool that runs here is an `mcp_call` in place of the function call and its output, which the client never sees.

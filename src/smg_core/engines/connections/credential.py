@@ -1,4 +1,4 @@
-"""What an operator says of a credential: where a key or token comes from, and never the key itself unless it is given.
+"""An operator's specification of a credential: where a key or token comes from, and never the key itself unless it is given.
 
 Decides which records make sense. Pure: `credentials` reads and asks what they name, and is loaded only where a worker has
 one. Above: the file of workers, `EnginePlace`. Below: nothing.

@@ -1,4 +1,4 @@
-"""The address of an engine that speaks gRPC, read from a worker's URL, and the TLS settings of any engine.
+"""The address of a gRPC engine, read from a worker's URL, and the TLS settings of any engine.
 
 Decides host, port, socket path and TLS material. Pure: resolves no name and opens no file. Above: the transports, the worker
 registry, configuration. `http.address` reads the URLs of engines that speak HTTP.

@@ -1,4 +1,4 @@
-"""Which of our errors a provider's refusal becomes: by its HTTP status, the word it has for it, and last its text.
+"""Our errors for a provider's refusals: by its HTTP status, the word it has for it, and last its text.
 
 A provider's text may hold ids of accounts, addresses and parts of keys. What a client is told is cleaned of them; the whole goes
 into `detail`, for the operator. Pure. Above: the formats. Below: failures, errors.

@@ -1,4 +1,4 @@
-"""What stands between an attempt and the answer: receivers that leave out or note some of a turn's events.
+"""The receivers between an attempt and the answer: receivers that leave out or note some of a turn's events.
 
 Pure. Above: pipeline.calls.streaming. Below: the events.
 """

@@ -1,4 +1,4 @@
-"""Threads that take long work off the event loop, shared fairly between callers and between sizes (edge).
+"""Threads for long work off the event loop, shared fairly between callers and sizes (edge).
 
 Decides which piece of work is next. There are two lanes, by size: large work never has all threads, so small work never waits for
 large work only. Within a lane callers take turns with one piece each, so a caller with many pieces does not keep out one with

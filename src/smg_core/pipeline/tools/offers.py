@@ -1,4 +1,4 @@
-"""What a response with hosted tools offers its model, and which of the model's calls are answered here.
+"""The hosted tools offered to the model of a response, and its calls answered here.
 
 A tool is offered under `flat_name` of its server and its own name, a built-in one under its own. Where there are many, a search
 is offered in place of those of some servers (`pipeline.tools.search`), and a tool that was found is offered from then on.
