@@ -53,9 +53,9 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _given_twice(name: str, line: int) -> TextRefused:
-    shown = name if _FIELD.fullmatch(name) else "a key"
+    label = name if _FIELD.fullmatch(name) else "a key"
     where = f"line {line}: " if line else ""
-    return TextRefused(f"{where}{name[:60]} is given twice", f"{shown} is given twice", line)
+    return TextRefused(f"{where}{name[:60]} is given twice", f"{label} is given twice", line)
 
 
 def read_yaml(text: str) -> Any:

@@ -67,7 +67,7 @@ async def _kept(services: Services, api: BackgroundApi[D], exchange: Exchange, d
         operations.append(AppendEvents(id, events, until))
     await services.running.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
     await api.memory.forget(decoded)
-    return encode_body(api.shown(decoded, response))
+    return encode_body(api.rendered(decoded, response))
 
 
 async def _check_queue(services: Services, tenant: str) -> None:

@@ -66,11 +66,11 @@ def _table(name: str, rows: Sequence[Mapping[str, Json]], width: int) -> list[st
     lines = [[_cell(row.get(each)) for each in columns] for row in changed]
     written = [[_safe(each.upper()) for each in columns], *lines] if lines else []
     widths = [max(len(line[at]) for line in written) if written else 0 for at in range(len(columns))]
-    shown = [
+    printed = [
         _cut("  ".join(cell.ljust(room) for cell, room in zip(line, widths, strict=True)), width) for line in written
     ]
     left = len(rows) - len(changed)
-    return [*shown, f"{left} more are as by default (--json has all)"] if left else shown
+    return [*printed, f"{left} more are as by default (--json has all)"] if left else printed
 
 
 def _cell(value: Json) -> str:

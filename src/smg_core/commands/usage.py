@@ -21,12 +21,12 @@ __all__ = ["usage_flags"]
 
 _EVERY = ("hour", "day", "week", "month", "all")
 _PAGE = 1000
-_SHOWN = (
+_TABLE_AMOUNTS = (
     *("requests", "failed_requests", "prompt_tokens", "cached_tokens", "completion_tokens"),
     *("cost_usd", "unpriced_requests"),
 )
 """The amounts of a table; CSV and JSON lines have all."""
-_PLOTTED = (*_SHOWN, "reasoning_tokens")
+_PLOTTED = (*_TABLE_AMOUNTS, "reasoning_tokens")
 _BAR = 40
 """Characters of the longest bar of a plot."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -99,10 +99,10 @@ def _plain(value: object) -> object:
 
 
 def _write_table(
-    rows: Sequence[Row], axes: Sequence[str], plotted: str | None, amounts: Sequence[str] = _SHOWN
+    rows: Sequence[Row], axes: Sequence[str], plotted: str | None, amounts: Sequence[str] = _TABLE_AMOUNTS
 ) -> None:
     columns = [*axes, *amounts]
-    lines = [[_shown(row.get(each, "")) for each in columns] for row in rows]
+    lines = [[_rendered(row.get(each, "")) for each in columns] for row in rows]
     widths = [max(map(len, (name, *(line[at] for line in lines)))) for at, name in enumerate(columns)]
     bars = [""] * len(rows)
     if plotted is not None:
@@ -135,7 +135,7 @@ def _bars(amounts: Sequence[Decimal], longest: int) -> list[str]:
     return ["█" * int(each * longest / most) if most else "" for each in amounts]
 
 
-def _shown(value: object) -> str:
+def _rendered(value: object) -> str:
     """A cell; what a terminal would act on is written with escapes, and nothing as a dash."""
     text = str(value)
     return (text if text.isprintable() else ascii(text)) or "-"

@@ -45,7 +45,7 @@ class TextHeld:
     context: str
 
     @property
-    def shown(self) -> str:
+    def in_context(self) -> str:
         """What guardrails are shown."""
         return self.context + self.text
 

@@ -330,12 +330,12 @@ class PluginChain:
             left = checked(checked_events, event, (event,) if changed is None else changed, link.left)
         except MiddlewareFault as fault:
             self._failed(active, "event", fault)
-            if link.shown != link.left:
+            if link.seen != link.left:
                 active.refusal = _failure(active.link.entry, fault)
                 raise active.refusal from fault
             return (event,)
         if is_of_choice(event):
-            link.shown.take(event)
+            link.seen.take(event)
         if left != (event,):
             self._report(Happened(active.link.entry.name, "event", "changed"))
         return left
@@ -453,16 +453,16 @@ class PluginChain:
             active = asked[number]
             if active.is_out():
                 continue
-            shown = piece if text is piece.text else attrs.evolve(piece, text=text)
+            watched = piece if text is piece.text else attrs.evolve(piece, text=text)
             if active.is_in_call:
-                return self._piece_waiting(asked, number, shown, None)
+                return self._piece_waiting(asked, number, watched, None)
             try:
-                verdict = piece_verdict(active.session, shown)
+                verdict = piece_verdict(active.session, watched)
             except MiddlewareFault as fault:
                 text = self._piece_failed(active, fault, text)
                 continue
             if isinstance(verdict, Awaitable):
-                return self._piece_waiting(asked, number, shown, verdict)
+                return self._piece_waiting(asked, number, watched, verdict)
             text = self._piece_text(active, verdict, text)
         return text
 

@@ -50,7 +50,7 @@ class StoragePlugins:
         is "closed"."""
         changed: dict[str, str] = {}
         for link in self._for(call.tenant, "store"):
-            shown = StorageCall(
+            current = StorageCall(
                 call.operation,
                 call.kind,
                 call.id,
@@ -59,7 +59,7 @@ class StoragePlugins:
                 tuple((name, changed.get(name, text)) for name, text in call.texts),
             )
             try:
-                changed.update(await self._asked(link, shown))
+                changed.update(await self._asked(link, current))
             except MiddlewareFault as fault:
                 self._failed(link, "store", fault)
         return changed

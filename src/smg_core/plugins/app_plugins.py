@@ -11,7 +11,7 @@ from smg_core.http.scope import Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
 from smg_core.plugins.asgi_exchange import OwnHeaders, Refuse, Wrapped
-from smg_core.plugins.exchange import PluggedExchange, permit_plugged
+from smg_core.plugins.exchange import PluginExchange, permit_plugged
 from smg_core.plugins.registry import Plugins
 
 __all__ = ["Plugging", "StepOfExchange"]
@@ -51,7 +51,7 @@ class Plugging:
         if self._plugins.pending:
             with self._plugins.asked():
                 await self._plugins.changed()
-        exchange = PluggedExchange(scope, receive, send)
+        exchange = PluginExchange(scope, receive, send)
         try:
             await answer(exchange)
         finally:

@@ -72,12 +72,12 @@ class Preempted(Overloaded):
 @attrs.define(eq=False)
 class _Model:
     """The queue of one model, and what is known of its engines. `people`: when somebody asked last who sits before the answer;
-    `shown`: how many of each band wait, as observers were told last."""
+    `reported`: how many of each band wait, as observers were told last."""
 
     queue: ModelQueue
     limit: AdaptiveLimit = attrs.field(factory=AdaptiveLimit)
     looked: float = -inf
-    shown: list[int] = attrs.field(factory=lambda: [0] * len(BANDS))
+    reported: list[int] = attrs.field(factory=lambda: [0] * len(BANDS))
     people: float = -inf
     places: dict[QueuedRequest, "QueuePlace"] = attrs.field(factory=dict)
 
@@ -335,8 +335,8 @@ class Queueing:
 
     def _sample(self, name: str, model: _Model) -> None:
         for at, count in enumerate(model.queue.counts()):
-            if model.shown[at] != count:
-                model.shown[at] = count
+            if model.reported[at] != count:
+                model.reported[at] = count
                 self._observer.report(QueueLeft(name, BANDS[at].name, "", 0.0, count))
 
     @property
@@ -519,7 +519,7 @@ class QueuePlace:
     def _left(self, outcome: str, now: float) -> None:
         ticket, model = self.ticket, self._model
         waited, count = max(0.0, now - ticket.entered), model.queue.counts()[ticket.band]
-        model.shown[ticket.band] = count
+        model.reported[ticket.band] = count
         self._queueing.note(QueueLeft(self._name, BANDS[ticket.band].name, outcome, waited, count))
 
 

@@ -45,7 +45,7 @@ class DpMinToken(Observing):
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
-        self._shown: frozenset[tuple[str, int]] = frozenset()  # the ranks that could be chosen the last time
+        self._available: frozenset[tuple[str, int]] = frozenset()  # the ranks that could be chosen the last time
         self._turn = 0
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
@@ -71,7 +71,7 @@ class DpMinToken(Observing):
 
     def _lift(self, places: Sequence[tuple[Candidate, int]]) -> None:
         """Have ranks that nothing is reported of and that could not be chosen the last time begin at the least of the others."""
-        before, self._shown = self._shown, frozenset([(each.name, rank) for each, rank in places])
+        before, self._available = self._available, frozenset([(each.name, rank) for each, rank in places])
         late = [(each, rank) for each, rank in places if not each.ranks and (each.name, rank) not in before]
         if not late:
             return

@@ -135,21 +135,21 @@ def _frames(
     """A frame each interval. The first raises AdminRefused where the door cannot be asked; later ones say so, and try again."""
     from smg_core.top.screen import top_frame
 
-    before, shown, note = _read(metrics, now), None, ""
+    before, figures, note = _read(metrics, now), None, ""
     while True:
         sleep(args.interval)
         try:
             health: Json = admin.ask("GET", "/admin/health").json() if admin is not None else {}
             latest = _read(metrics, now)
-            shown = figures_between(before, latest), health if isinstance(health, dict) else {}
+            figures = figures_between(before, latest), health if isinstance(health, dict) else {}
             before, note = latest, ""
         except AdminRefused as error:
-            if shown is None:
+            if figures is None:
                 raise
             note = str(error)
         except json.JSONDecodeError:
             raise AdminRefused("the admin door says of the gateway what is no JSON") from None
-        yield top_frame(*shown, args.rows, note)
+        yield top_frame(*figures, args.rows, note)
 
 
 def _read(metrics: _Metrics, now: Callable[[], float]) -> MetricsReading:

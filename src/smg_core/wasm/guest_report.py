@@ -30,8 +30,8 @@ class GuestReport:
         if len(self.lines) >= _LINES_OF_CALL:
             self.dropped += 1
             return
-        shown = message[:_LINE]
-        self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
+        line = message[:_LINE]
+        self.lines.append((level, "".join(each if each.isprintable() else " " for each in line)))
 
     def count(self, name: str, by: float) -> None:
         """Add to a counter. More names than a plugin may have, and what is no number or too large, are left out."""

@@ -215,8 +215,8 @@ class _Reader:
     def _need(self, kind: str, text: str | None = None) -> _Token:
         found = self._take_if(kind, text)
         if found is None:
-            shown = "the end of the line" if self._kind in ("line", "end") else repr(self._text)
-            raise _wrong(self._line, f"{text or 'a ' + kind} was expected, not {shown}")
+            quoted = "the end of the line" if self._kind in ("line", "end") else repr(self._text)
+            raise _wrong(self._line, f"{text or 'a ' + kind} was expected, not {quoted}")
         return found
 
     def _statement(self) -> None:

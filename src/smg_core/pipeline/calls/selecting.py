@@ -500,9 +500,9 @@ class Selecting:
         return rank, self._registry.probe(worker, rank if worker.spec.rank is None else None)
 
     def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
-        return tuple([self._shown(each, now) for each in candidates])
+        return tuple([self._candidate(each, now) for each in candidates])
 
-    def _shown(self, worker: Worker, now: float) -> CandidateRecord:
+    def _candidate(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         return replace(worker.record, ranks_out=out) if out else worker.record
