@@ -163,7 +163,7 @@ def _lab(options: argparse.Namespace) -> int:
         )
         print(reports[-1])
         if options.page:
-            steps += [(row.name, lab.steps(make, text)) for text in texts or [transcripts.sample(row)]]
+            steps += [(row.name, lab.steps(make, text)) for text in texts or [transcripts.sample_transcript(row)]]
     if options.page:
         lab.write_page(reports, options.page, steps)
     return 0 if all(report.passed for report in reports) else BROKEN
