@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smg_multimodal.decoding.pdf_parts import FORMS, PartsBudget, pictures_drawn
-from smg_multimodal.decoding.pdf_pictures import PICTURE_INFLATED, PictureRoom, is_shown, picture_file
+from smg_multimodal.decoding.pdf_pictures import PICTURE_INFLATED, PictureRoom, is_drawn, picture_file
 from smg_multimodal.records.errors import BadDocument, MediaError, MediaTooLarge
 
 __all__ = [
@@ -174,7 +174,7 @@ class PdfPages:
         for page in pages:
             contents = page.get_contents()
             data = b"" if contents is None else contents.get_data()
-            drawn = [part for part in pictures_drawn(page, data, budget) if is_shown(part)]
+            drawn = [part for part in pictures_drawn(page, data, budget) if is_drawn(part)]
             text = page.extract_text().replace("\0", "")
             length += len(text)
             if length > limits.max_characters:
