@@ -38,7 +38,7 @@ TIERS: tuple[str, ...] = (
     "smg_multimodal.preparing",
     "pool_sample smg_multimodal.fetching",
     """
-        cards clock disk_room front_door origin grants hooks http.proxies json_types line_ends mesh.state outside_words
+        cards clock disk_room lazy_exports origin grants hooks http.proxies json_types line_ends mesh.state outside_words
         regular_files server.tls
         smg_engine_contract smg_mcp.records smg_parsers sources speech tokens tool_names usage_report
     """,
@@ -272,7 +272,7 @@ class Module:
     @cached_property
     def lends(self) -> dict[str, str]:
         """The names of a front door that loads them when they are used, and the modules that define them."""
-        if not self.is_front_door or all(each.target != "smg_core.front_door.front_door" for each in self.imports):
+        if not self.is_front_door or all(each.target != "smg_core.lazy_exports.lazy_exports" for each in self.imports):
             return {}
         return {each.target.rpartition(".")[2]: each.target for each in self.imports if each.for_types}
 
@@ -786,14 +786,14 @@ def test_the_configuration_gathers_the_settings_of_higher_rooms(tmp_path: Path) 
 
 LENDS = """
 from typing import TYPE_CHECKING
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from smg_core.tokenizer.loader import load as load
 """
 
 
 def test_a_name_from_a_front_door_that_loads_it_then_counts_as_one_of_its_module(tmp_path: Path) -> None:
-    doors = {"smg_core/front_door.py": "", "smg_core/tokenizer/__init__.py": LENDS}
+    doors = {"smg_core/lazy_exports.py": "", "smg_core/tokenizer/__init__.py": LENDS}
     house = build(tmp_path, **doors, **{"smg_core/routing/simple.py": "from smg_core.tokenizer import load\n"})
 
     assert misplaced_edges(house) == ["tokenizer.loader is an edge; routing.simple may not import it (line 2)"]
@@ -802,7 +802,7 @@ def test_a_name_from_a_front_door_that_loads_it_then_counts_as_one_of_its_module
 
 def test_a_front_door_may_name_for_types_what_lies_in_its_folder_and_load_none_of_it(tmp_path: Path) -> None:
     typed = LENDS.replace("tokenizer.loader", "engines.kinds.opening")
-    files = {"smg_core/front_door.py": "", "smg_core/engines/kinds/__init__.py": ""}
+    files = {"smg_core/lazy_exports.py": "", "smg_core/engines/kinds/__init__.py": ""}
     files |= {"smg_core/engines/kinds/opening.py": "", "smg_core/engines/__init__.py": typed}
 
     assert wrong_directions(build(tmp_path / "typed", **files)) == []

@@ -59,7 +59,7 @@ CONSTANTS: dict[str, str] = {
     "outside_words.exceptions._LONGEST": SHOWN,
     "up.plan._MOST_ENGINES": "far above the engines of one machine: what is beyond it is a slip of a file",
     "up.command.FILE_BYTES": "far above a file of engines: what is beyond it is another file",
-    **dict.fromkeys(("up.child.LAST_LINES", "up.child.LONGEST_LINE", "commands.asked_server._SHOWN"), SHOWN),
+    **dict.fromkeys(("up.child.LAST_LINES", "up.child.LONGEST_LINE", "commands.asked_server._LONGEST_QUOTE"), SHOWN),
     "up.child.STILL_WRITING_S": "how long the last lines of a program that has ended may take to come",
     **dict.fromkeys((f"up.supervisor.{name}" for name in ("STARTING_S", "WATCH_S", "PROBE_S")), PACE),
     **dict.fromkeys(
@@ -106,7 +106,7 @@ CONSTANTS: dict[str, str] = {
     ),
     "placement.rules.SPILL": "what a rule says that names none: spill= is for others",
     "placement.placing.KEPT": COST,
-    "placement.placing.SHOWN": SHOWN,
+    "placement.placing.LONGEST_QUOTE": SHOWN,
     "fleet.adapter_loading.FAILED_S": PACE,
     "fleet.adapter_loading.JUST_S": PACE,
     "fleet.adapter_loading.LEAST_KEPT": COST,
@@ -121,7 +121,7 @@ CONSTANTS: dict[str, str] = {
         ("history.sql.postgres._OLDEST", "history.redis.server._OLDEST"), "the first version that has what is used"
     ),
     "sealing.cache_salts._BYTES": FORMAT,
-    **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._SHOWN"), SHOWN),
+    **dict.fromkeys(("middleware.checks._MESSAGE", "middleware.asgi_messages._LONGEST_QUOTE"), SHOWN),
     **dict.fromkeys((f"mesh.carriers.{name}._LARGEST" for name in ("gossip", "local", "valkey")), FORMAT),
     "mesh.carriers.gossip._LONGEST_NAME": FORMAT,
     "mesh.carriers.gossip._REJOIN_S": PACE,
@@ -180,7 +180,7 @@ CONSTANTS: dict[str, str] = {
     "middleware.asgi_messages._LONGEST_REASON": FORMAT,
     **dict.fromkeys((f"middleware.request_types.{name}" for name in ("_OBJECT", "_ID")), COST),
     "middleware.request_types._DEEPEST": "more levels than any bound of JSON may be set to: what leads back to itself has them",
-    **dict.fromkeys(("middleware.request_checks._WORDS", "middleware.request_types._SHOWN"), SHOWN),
+    **dict.fromkeys(("middleware.request_checks._WORDS", "middleware.request_types._LONGEST_QUOTE"), SHOWN),
     **dict.fromkeys(("middleware.request_checks._LIGHT", "middleware.request_checks._NODE"), COST),
     "wire.scalars.MODEL_CHARACTERS": FORMAT,
     "commands.plugin._TIMES": TOLD,
@@ -255,7 +255,7 @@ CONSTANTS: dict[str, str] = {
         FORMAT,
     ),
     "auth.attempts._HOST_BYTES": FORMAT,
-    "auth.attempts._SHOWN": SIGN,
+    "auth.attempts._PREFIX": SIGN,
     "auth.keys.LEAST_CHARACTERS": "how short a key could be guessed; a longer one costs nothing",
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
@@ -438,7 +438,7 @@ CONSTANTS: dict[str, str] = {
     "engines.vendors.listing._LONGEST_NAME": FORMAT,
     "engines.vendors.listing._MILLION": FORMAT,
     "engines.vendors.listing._MOST_TOKENS": FORMAT,
-    "engines.vendors.refusals._SHOWN": SHOWN,
+    "engines.vendors.refusals._LONGEST_QUOTE": SHOWN,
     "engines.vendors.responses.body._NAME_LENGTH": FORMAT,
     "engines.vendors.responses.items._ID_LENGTH": FORMAT,
     "engines.vendors.wire_names._DIGEST": HASHED,
@@ -513,7 +513,7 @@ CONSTANTS: dict[str, str] = {
     "observability.audit_file._HEAD_BYTES": FORMAT,
     "observability.line_writer._AT_ONCE": FORMAT,
     "observability.audit_file._TAIL": FORMAT,
-    "admin.auditing.SHOWN": SHOWN,
+    "admin.auditing.LONGEST_TEXT": SHOWN,
     **dict.fromkeys((f"observability.metrics.dashboard.{name}" for name in ("_ACROSS", "_HEIGHT", "_WIDTH")), SHOWN),
     "observability.metrics.exposition._PIECE": PACE,
     **dict.fromkeys(
@@ -609,7 +609,11 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"apis.realtime.elsewhere.{name}" for name in ("_GONE", "_HEAD_BYTES", "_NORMAL")), FORMAT),
     **dict.fromkeys((f"apis.realtime.rtc.{name}" for name in ("_FRAME_S", "_RATE")), FORMAT),
     **dict.fromkeys(
-        (f"apis.realtime.rtc.{name}" for name in ("_AT_ONCE", "_LATE_S", "_SHOWN", "_SILENT_FRAMES", "_SILENT_S")), PACE
+        (
+            f"apis.realtime.rtc.{name}"
+            for name in ("_AT_ONCE", "_LATE_S", "_TYPE_WITHIN", "_SILENT_FRAMES", "_SILENT_S")
+        ),
+        PACE,
     ),
     "apis.realtime.wire.offer._FIELDS": FORMAT,
     "apis.realtime.wire.offer._FIELD_BYTES": "far more than the settings of a session have",
@@ -744,7 +748,7 @@ CONSTANTS: dict[str, str] = {
     "stored.expiry._PARTS": PACE,
     "stored.locks._RENEWED": PACE,
     "pipeline.calls.executor.INLINE": PACE,
-    "machine.loop_watch.SHOWN": SHOWN,
+    "machine.loop_watch.MOST_FRAMES": SHOWN,
     "apis.responses.records._TOKEN": COST,
     "apis.interactions.records._TOKEN": COST,
     "apis.responses.memory._PAGE": PACE,
@@ -825,19 +829,19 @@ CONSTANTS: dict[str, str] = {
     "top.command.WIDTH": SHOWN,
     "admin.key_types._CENTURY": "longer than any overlap, so that a number that is none is refused",
     "admin.health.SILENT_MS": "how old a word of a process is before it is called silent; nothing is refused for it",
-    "app.app.SHOWN": SHOWN,
+    "app.app.LONGEST_QUOTE": SHOWN,
     "operation.hardening.OTHERS": FORMAT,
     "http.bodies._LARGE": COST,
     "http.inflating._GZIP": FORMAT,
     "http.inflating._INFLATED": PACE,
     "tools.hosted._DECODED_HERE": PACE,
     "tools.hops._MOST": "gateways that are each other's MCP servers; a loop of them ends there",
-    "tools.offered._SHOWN": SHOWN,
+    "tools.offered._LONGEST_QUOTE": SHOWN,
     "tools.own_tools._SESSIONS": "sessions of which the last container is known, of a hundred bytes each",
     "tools.own_tools._RESULTS": "results of one search of files, as the route of vector stores has them",
     "tools.own_tools._STORES": "vector stores that one search names; each is searched by itself",
     "apis.mcp.calls._ENDED": "ended sessions that a process remembers, of 32 bytes each",
-    "apis.mcp.wire._SHOWN": SHOWN,
+    "apis.mcp.wire._LONGEST_QUOTE": SHOWN,
     **dict.fromkeys(
         (
             *("apis.mcp.wire.CANCELLED", "apis.mcp.wire.PARSE_ERROR", "apis.mcp.wire.INVALID_REQUEST"),
@@ -861,7 +865,7 @@ CONSTANTS: dict[str, str] = {
     "apis.status.provider_lists._FIRST_S": "whoever asks for the list of models waits so long at most",
     "apis.status.provider_lists._KEPT_S": "providers change their lists some times in a week",
     "server.http_protocol.LONGEST_PATH": SHOWN,
-    "identity.identity._SHOWN": SHOWN,
+    "identity.identity._LONGEST_QUOTE": SHOWN,
     "identity.virtual_keys._CENTURY": "how long a key is kept that never expires",
     "identity.virtual_keys._ID_BYTES": FORMAT,
     "identity.virtual_keys._SECRET_BYTES": FORMAT,
@@ -881,7 +885,7 @@ CONSTANTS: dict[str, str] = {
     "models.media_service._MAPPED": "each takes a descriptor; what is not kept is mapped again in 50 us",
     "machine.memory._MAPPED_BYTES": COST,
     "machine.memory._NEVER": "larger than the number of collections of any process",
-    "pipeline.tools.search._SHOWN": SHOWN,
+    "pipeline.tools.search._LONGEST_DESCRIPTION": SHOWN,
     "machine.memory._M_ARENA_MAX": FORMAT,
     "machine.memory._M_MMAP_THRESHOLD": FORMAT,
     "models.model_media._COPIES": COST,
@@ -1124,7 +1128,7 @@ CONSTANTS |= {
     "apis.moderations.wire._FLAGGED": "from when on a class is flagged; told in docs/guardrails.md",
     "guardrails.adapters.asking._MOST_BYTES": "the answer of a service to one text; its guardrail has failed beyond it",
     "guardrails.adapters.rows._CLASSIFIED": "the default of the field chars of an entry, told in docs/guardrails.md",
-    "guardrails.adapters.rows._SHOWN": "the default of the field chars of an entry, told in docs/guardrails.md",
+    "guardrails.adapters.rows._CHARACTERS": "the default of the field chars of an entry, told in docs/guardrails.md",
     "guardrails.answers._ARGUMENTS": "far above what a call of a tool has; the tokens of an answer come before it",
     "guardrails.asking._FAULTS": PACE,
     "guardrails.asking._REST_S": PACE,
@@ -1254,11 +1258,11 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.transport.origin: _HELD_BYTES
         smg_mcp.request_tools: _MADE_HERE
         smg_mcp.catalogue.search: FOUND MOST_FOUND _QUERY_WORDS
-        smg_mcp.functions.session: _SHOWN
+        smg_mcp.functions.session: _LONGEST_ERROR
         smg_mcp.web.fetching: _ROBOTS_BYTES
         smg_mcp.web.reading: _HEAD
         smg_mcp.web.services: _AGE
-        smg_mcp.sessions.session: _MOST_SHOWN
+        smg_mcp.sessions.session: _MOST_LISTED
         smg_mcp.transport.stdio: _ELSEWHERE
         smg_multimodal.processes.documents: _HASHED_HERE
         smg_mcp.transport.wire: _ELSEWHERE

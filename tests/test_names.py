@@ -37,6 +37,10 @@ EMPTY_WORDS = {
     "told": "what was received or is answered has its own name: `answer`, `payload`, `fields`, `sentence`, `usage`, `reported`",
     "said": "text has the name of what it is or whose it is: `summary`, `utterance`, `outside_text`, `reason`, `stated`",
     "beside": "what is next to something says what it is: `guards`, `neighbour`, `further_models`, `overhead`, `other_media`",
+    "door": "what is asked at has the field's word: `endpoint`, `listener`, `server`, `client`, `exports`, `checkpoint`",
+    "doors": "as door",
+    "apart": "`isolated` is in a process of its own, `offload` off the loop, `unattended` without a client; else `separate`",
+    "shown": "`visible`, `listed`, `rendered`, `printed`, `reported`, `quoted`, or what it is: `examples`, `duration`",
 }
 """Words that no name of the code has, since they say of everything the same: what to write instead."""
 

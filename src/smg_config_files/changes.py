@@ -1,4 +1,4 @@
-"""Changes of single values in a text that a person wrote, so that every line that they do not name stays as it is.
+"""Changes of single values in a text by a person, whose other lines stay as they are.
 
 Decides what a change means for what the text says, and refuses one that cannot be made by touching its own lines. The forms are
 in `toml_changes`, `json_changes` (with comments), `yaml_changes` and `env_changes`. Pure; YAML alone needs a package.

@@ -31,7 +31,7 @@ class TextRefused(ValueError):
 
 
 def read_json(text: str) -> Any:
-    """What a JSON text says. Raises TextRefused."""
+    """The value of a JSON text. Raises TextRefused."""
     try:
         return json.loads(text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
@@ -53,13 +53,13 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _given_twice(name: str, line: int) -> TextRefused:
-    shown = name if _FIELD.fullmatch(name) else "a key"
+    label = name if _FIELD.fullmatch(name) else "a key"
     where = f"line {line}: " if line else ""
-    return TextRefused(f"{where}{name[:60]} is given twice", f"{shown} is given twice", line)
+    return TextRefused(f"{where}{name[:60]} is given twice", f"{label} is given twice", line)
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text says. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
+    """The value of a YAML text. Raises TextRefused, and ModuleNotFoundError where PyYAML is not installed."""
     try:
         import yaml
     except ModuleNotFoundError as error:

@@ -22,8 +22,8 @@ def card(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ())
 
 def _cell(value: object) -> str:
     text = str(value)
-    shown = text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text):,} characters)"
-    return f"<td style='text-align:left;white-space:pre-wrap'>{_escaped(shown)}</td>"
+    cut = text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text):,} characters)"
+    return f"<td style='text-align:left;white-space:pre-wrap'>{_escaped(cut)}</td>"
 
 
 def _escaped(text: str) -> str:

@@ -164,12 +164,12 @@ class SmgError(Exception):
 
     @property
     def outcome(self) -> str:
-        """How a request that ended with this error ended, in a word: its class."""
+        """The outcome of a request that ended with this error, in a word: its class."""
         return type(self).__name__
 
     @property
     def cause(self) -> str:
-        """Why, as a log may have it: the detail, or the message of an error without one."""
+        """The reason, as a log may have it: the detail, or the message of an error without one."""
         return in_log(self.detail or self.message, self.outside_text)
 
     @property

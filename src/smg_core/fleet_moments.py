@@ -1,4 +1,4 @@
-"""What happens to sources of workers and in the mesh: those moments of `hooks` that tell of it. Records; pure."""
+"""The moments of sources of workers and of the mesh: those moments of `hooks` that tell of it. Records; pure."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What a caller may do: permissions by name, models, and tools that run here.
+"""The grants of a caller: permissions by name, models, and tools that run here.
 
 Made by authenticators of a caller's roles; part of `request.Caller`. Read by whoever does something that needs a permission, and
 by whoever finds a model by its name. Pure. Above: everything. Below: nothing.

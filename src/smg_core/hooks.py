@@ -1,4 +1,4 @@
-"""The moments that a gateway reports, as frozen records, and the role of an observer that receives them.
+"""The moments of a gateway as frozen records, and the role of an observer of them.
 
 Logs and metrics are observers: `serving.request_traces` adds the gateway's `FailureLog` to the one that it was made with
 (`processes.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.

@@ -1,4 +1,4 @@
-"""What is asked of a model that makes pictures, and the pictures as they pass from an engine to an encoder.
+"""Requests to a model that makes pictures, and the pictures from an engine to an encoder.
 
 Part of the vocabulary: a decoder puts `Imaging` into `GenerationRequest.imaging`, beside the prompt in the messages. The
 answer is blocks of the kind "picture", each a few facts and the picture in base64, as engines send it and clients get it. Pure.

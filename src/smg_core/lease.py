@@ -1,4 +1,4 @@
-"""What one admitted request holds of the gateway until it has ended: its place in the count, and what it was charged.
+"""One admitted request's share of the gateway until its end: its place in the count, and what it was charged.
 
 Pure counting. Above: `serving.admission` makes one for each request that is admitted, the exchange of the request carries it.
 """

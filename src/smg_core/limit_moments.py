@@ -1,4 +1,4 @@
-"""What happens at limits, in queues, in the cache of answers and to objectives: moments of `hooks`. Records; pure."""
+"""The moments of limits, queues, the cache of answers, and objectives: moments of `hooks`. Records; pure."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Writes JSON as one line for every reader, also for those that end lines at more characters than a line feed.
+"""Writes JSON as one line for every reader, whatever characters end its lines.
 
 Pure. Above: the results of batches, the audit log. Below: nothing.
 """

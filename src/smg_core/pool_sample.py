@@ -1,4 +1,4 @@
-"""How busy a worker is, and the workers of one model and role together, at one moment.
+"""The load of a worker, and of a pool of one model and role, at one moment.
 
 Records; pure. Above: hooks, `workers.pools`.
 """

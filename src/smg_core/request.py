@@ -383,7 +383,7 @@ ResponseFormat = (
 
 
 class Sampling(Struct, frozen=True):
-    """How tokens are sampled. None: the client did not say. Units: `max_tokens` and `min_tokens` are tokens of output per choice.
+    """The parameters of sampling. None: not given. Units: `max_tokens` and `min_tokens` are output tokens of a choice.
 
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
     `stop` strings are not part of the output unless `include_stop`.

@@ -1,4 +1,4 @@
-"""What a setting is: a field with its text, default and bounds, the values it takes, and how they are read from text.
+"""The kinds of settings: a field with its text, default and bounds, the values it takes, and how they are read from text.
 
 Decides: whether a value fits a setting, what to say when it does not, and how a flag's or a variable's text becomes a value.
 Below: attrs and the standard library. Above: the `settings` of each room, which are records of such fields, and `config`, which
@@ -36,7 +36,7 @@ __all__ = [
 Value = str | int | float | bool | tuple[str, ...] | None
 T = TypeVar("T")
 MIB = 1 << 20  # bytes
-SHOWN = 60  # characters of a wrong value that a message repeats
+LONGEST_QUOTE = 60  # characters of a wrong value that a message repeats
 
 
 def number_flag(kind: type[int] | type[float], least: float, most: float) -> Callable[[str], float]:
@@ -52,7 +52,7 @@ def number_flag(kind: type[int] | type[float], least: float, most: float) -> Cal
             import argparse  # whoever calls this has it loaded
 
             words = "whole number" if kind is int else "number"
-            raise argparse.ArgumentTypeError(f"{text[:SHOWN]!r} is no {words} from {least:g} to {most:g}")
+            raise argparse.ArgumentTypeError(f"{text[:LONGEST_QUOTE]!r} is no {words} from {least:g} to {most:g}")
         return value
 
     return read
@@ -62,14 +62,14 @@ def port_of(place: str, flag: str, expected: str = "HOST:PORT") -> int:
     """The port of a flag's HOST:PORT. Raises ConfigError, which says what was `expected`, where there is none to listen at."""
     port = place.rpartition(":")[2]
     if ":" not in place or not (port.isascii() and port.isdecimal()):
-        raise ConfigError(f"{flag}: {place[:SHOWN]}: expected {expected}")
+        raise ConfigError(f"{flag}: {place[:LONGEST_QUOTE]}: expected {expected}")
     if len(port) > 5 or int(port) >= 1 << 16:
-        raise ConfigError(f"{flag}: {place[:SHOWN]}: a port is from 0 to 65535")
+        raise ConfigError(f"{flag}: {place[:LONGEST_QUOTE]}: a port is from 0 to 65535")
     return int(port)
 
 
 class ConfigError(ValueError):
-    """What is wrong with a configuration, one sentence a problem, each beginning with its source."""
+    """The faults of a configuration, one sentence a problem, each beginning with its source."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -204,7 +204,7 @@ def complaint(shape: FieldType | Setting, value: object) -> str | None:
 
 
 def _no_choice(shape: FieldType | Setting, value: str) -> str:
-    return f"expected one of {', '.join(shape.choices)}, not {_shown(value)}{nearest(value, shape.choices)}"
+    return f"expected one of {', '.join(shape.choices)}, not {_rendered(value)}{nearest(value, shape.choices)}"
 
 
 def _is_kind(kind: str, value: object) -> bool:
@@ -229,16 +229,16 @@ def _unlike(shape: FieldType | Setting, value: object) -> str:
     """What was expected, and what was given instead."""
     kind = "list of strings, none of them empty" if shape.repeated else shape.kind
     expected = f"expected {kind} or null" if shape.optional and not shape.repeated else f"expected {kind}"
-    return expected if shape.secret else f"{expected}, not {_shown(value)}"
+    return expected if shape.secret else f"{expected}, not {_rendered(value)}"
 
 
-def _shown(value: object) -> str:
+def _rendered(value: object) -> str:
     """A value as a message repeats it: as JSON where it is JSON, and no longer than a line."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):
         text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

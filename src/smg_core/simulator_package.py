@@ -1,4 +1,4 @@
-"""Whether the package smg_simulator is installed, for the parts of the core that use it where it is there.
+"""Whether the package smg_simulator is installed, for the parts of the core with a use for it.
 
 The core runs without it: nothing here is loaded by it, and it is looked for when an engine without a model is asked for. Above:
 the class Gateway, the command line, the pytest plugin.

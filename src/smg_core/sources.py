@@ -1,4 +1,4 @@
-"""What an answer can cite, and the mark by which a model cites it.
+"""The sources that an answer can cite, and a model's mark for each.
 
 Sources are results of searches, pages and parts of files that stand in a prompt, each behind its mark: 【1】, 【2】 and so on, in
 the order in which they came into the conversation of one response. A model that has been told so writes the mark behind what it

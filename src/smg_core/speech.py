@@ -1,4 +1,4 @@
-"""What is asked of a recording, the words that are spoken in it, and how a text is to be spoken.
+"""Requests about recordings, the words spoken in them, and the speaking of a text.
 
 Part of the vocabulary: a decoder puts it into `GenerationRequest.transcription`, beside the recording itself in the messages.
 An engine that has a call for it is asked by that; of a model that takes sound the words in the messages ask the same. Pure.

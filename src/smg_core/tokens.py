@@ -61,8 +61,8 @@ class TokenIds(Sequence[int]):
         return TokenIds(self._ids + other._ids)
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(str, self._ids[:8]))
-        return f"TokenIds([{shown}{', ...' if len(self) > 8 else ''}], n={len(self)})"
+        first = ", ".join(map(str, self._ids[:8]))
+        return f"TokenIds([{first}{', ...' if len(self) > 8 else ''}], n={len(self)})"
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return memoryview(self._ids)

@@ -1,4 +1,4 @@
-"""What is told of accounts: the rows of the ledger that somebody asks for.
+"""The report of accounts: the rows of the ledger that somebody asks for.
 
 Pure, and apart from the ledger, so that the descriptions of the APIs need nothing of it. Above: the ledger, the routes. Below:
 nothing.

@@ -1,4 +1,4 @@
-"""What several APIs say alike of a search of the web: where the user is, which domains, how much is wanted.
+"""The common terms of several APIs for a search of the web: where the user is, which domains, how much is wanted.
 
 Pure. Above: the decoders of the APIs. Below: errors, msgspec.
 """

@@ -1,4 +1,4 @@
-"""Which addresses this process may be made to ask: the decisions behind every HTTP client whose URLs others choose.
+"""The addresses that this process may be made to ask: the decisions behind every HTTP client whose URLs others choose.
 
 Above: `smg_multimodal.fetching.egress` and `smg_mcp.transport.wire`, which resolve names and connect. Below: the standard
 library's parsers. Pure: names are resolved elsewhere and the answers judged here, so every rule is tested without a network.
@@ -81,7 +81,7 @@ class FetchTarget:
 
 @dataclass(frozen=True, slots=True)
 class UrlRules:
-    """What may be asked for over HTTP. A package makes a subclass with its own error and its own words.
+    """The addresses that may be asked for over HTTP. A package makes a subclass with its own error and its own words.
 
     `schemes` of the network; `hosts`, where given, are the only ones, each a name or `.suffix` for all below it;
     `ports` the only ports; `private` lets addresses of private, loopback, link-local and other special networks through
@@ -131,7 +131,7 @@ class UrlRules:
         return parts
 
     def redirected(self, target: FetchTarget, location: str) -> FetchTarget:
-        """Where a redirect leads, judged as a new address is; from https only to https."""
+        """The target of a redirect, judged as a new address is; from https only to https."""
         try:
             led = urljoin(target.url, location)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which tools of a configuration stand for the built-in tools of LLM APIs: for the web, for code, for pictures.
+"""The tools of a configuration that stand for built-in tools of LLM APIs: for the web, for code, for pictures.
 
 Above: `tools`. Below: the settings. Pure.
 """

@@ -51,11 +51,11 @@ async def _list(config: str, server: str | None, tenant: str, as_json: bool) -> 
                 failed = True
                 print(f"{name}: {error}", file=sys.stderr)
             else:
-                print(json.dumps(attrs.asdict(inventory), default=list) if as_json else _shown(inventory))
+                print(json.dumps(attrs.asdict(inventory), default=list) if as_json else _rendered(inventory))
     return 1 if failed else 0
 
 
-def _shown(inventory: ServerInventory) -> str:
+def _rendered(inventory: ServerInventory) -> str:
     title = f" ({inventory.title})" if inventory.title else ""
     lines = [f"{inventory.server}{title}, protocol {inventory.protocol}"]
     for tool in inventory.tools:

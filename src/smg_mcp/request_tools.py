@@ -55,7 +55,8 @@ class Reachable:
 
 
 class RequestTools:
-    """What `McpTools.for_request` gives. Cheap to make; the names are those of the first look at the servers."""
+    """The tools of one request, as `McpTools.for_request` gives them. Cheap to make; the names are those of the first look at the
+    servers."""
 
     def __init__(
         self,
@@ -102,12 +103,12 @@ class RequestTools:
         return index.search(query, limit)
 
     async def decide(self, name: str) -> Decision:
-        """What the policy says of a call of this tool, without making it."""
+        """The policy's decision about a call of this tool, without making it."""
         tool, _ = await self._tool(name)
         return self.decision(tool)
 
     def decision(self, tool: McpTool) -> Decision:
-        """What the policy says of a call of this tool."""
+        """The policy's decision about a call of this tool."""
         return self._approval.decide(self._facts(tool))
 
     async def call(
@@ -184,7 +185,7 @@ class RequestTools:
             return await session.listed(what)
 
     async def news(self, server: str, what: str) -> tuple[int, int]:
-        """What is another one once the server has said that its "resources" or "prompts" have changed."""
+        """A mark that is another one once the server's "resources" or "prompts" have changed."""
         async with self._server(server).session() as session:
             await session.tools()  # it is connected then, and hears of changes
             return session.news(what)

@@ -234,7 +234,7 @@ class McpTools:
         return await request.inventory(server)
 
     def built_ins(self, tenant: str) -> Sequence[BuiltInTool]:
-        """The tools that stand for built-in ones, those of them that the tenant may call without asking anybody."""
+        """The tools for built-in ones, of those that the tenant may call without asking anybody."""
         return [
             each
             for each in self._built_ins
@@ -248,7 +248,7 @@ class McpTools:
         return None if known is None else known.model
 
     def price(self, server: str, tool: str) -> float:
-        """What a call of a tool of the configuration costs, in dollars; 0 where nothing is said."""
+        """The price of a call of a tool of the configuration, in dollars; 0 where nothing is said."""
         known = self._servers.get(server)
         settings = None if known is None else known.tools.get(tool)
         return 0.0 if settings is None else settings.price

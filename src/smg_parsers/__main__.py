@@ -155,7 +155,7 @@ def _as_json(piece: Piece) -> str:
 def _lab(options: argparse.Namespace) -> int:
     texts = [_read(name) for name in options.transcript]
     tools = _tools(options.tools) or transcripts.TOOLS
-    reports, shown = [], []
+    reports, steps = [], []
     for row in _rows(options):
         make = _maker(row, tools)
         reports.append(
@@ -163,9 +163,9 @@ def _lab(options: argparse.Namespace) -> int:
         )
         print(reports[-1])
         if options.page:
-            shown += [(row.name, lab.steps(make, text)) for text in texts or [transcripts.shown(row)]]
+            steps += [(row.name, lab.steps(make, text)) for text in texts or [transcripts.sample_transcript(row)]]
     if options.page:
-        lab.write_page(reports, options.page, shown)
+        lab.write_page(reports, options.page, steps)
     return 0 if all(report.passed for report in reports) else BROKEN
 
 

@@ -289,7 +289,7 @@ class Parser:
 
     @property
     def waiting(self) -> int:
-        """How many of the characters that were fed are held back: they may yet come out as text or reasoning."""
+        """The number of characters fed and held back: they may yet come out as text or reasoning."""
         return len(self._held) + len(self._gap or "") + sum(map(len, self._raw)) + self._sink.waiting
 
     @property

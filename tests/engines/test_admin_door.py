@@ -14,8 +14,8 @@ from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO
 from smg_core import Config, Gateway
 from smg_core.admin.settings import AdminConfig
 from smg_core.operation.process_table import ProcessTable
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener
+from smg_core.server.admin_server import administered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
 

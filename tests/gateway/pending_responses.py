@@ -12,7 +12,7 @@ from smg_core.apis.responses.memory import ResponseMemory
 from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
 from smg_core.apis.responses.wire.encode import ResponsesStreamEncoder
 from smg_core.background.api import BackgroundApi
-from smg_core.background.service import Background
+from smg_core.background.service import BackgroundService
 from smg_core.background.states import KeptRequest, marks, pending_until
 from smg_core.background.store import PendingResponse
 from smg_core.events import Done, Finished, Started, TextDelta, TextEnd, Usage
@@ -56,7 +56,7 @@ class Waiting:
         memory = ResponseMemory(self.gateway.services)
         row = responses_api(clock.time, memory, memory.seal)
         self.api: BackgroundApi[ResponsesRequest] = background_responses(row, memory, clock.time, memory.seal)
-        self.background = Background(self.gateway.services)
+        self.background = BackgroundService(self.gateway.services)
         self.background.offer(self.api)
 
     async def create(self) -> None:

@@ -27,8 +27,8 @@ from smg_core.grants import Grants
 from smg_core.http.settings import ModelConfig
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.request import Caller
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_core.testing import MemoryObserver
 from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import WorkerSpec

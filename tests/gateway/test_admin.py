@@ -29,8 +29,8 @@ from smg_core.config.config import Config
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.operation.process_table import ProcessTable
 from smg_core.routing.settings import RoutingConfig
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import ConfigError
 from smg_simulator.server.grpc_server import SimulatedEngine

@@ -28,8 +28,8 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig
 from smg_core.pipeline.settings import TimeoutsConfig
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
 

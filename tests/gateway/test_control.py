@@ -27,8 +27,8 @@ from smg_core.models.sealing_keys import with_cache_secret
 from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.live_settings import LIVE, NEEDS_RESTART
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_core.stored.default_store import DefaultStore, gateway_name
 from smg_core.testing import FakeClock
 from smg_simulator.engine.clockwork import Timing

@@ -26,7 +26,7 @@ from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.engine.model_folder import MODEL_FOLDER
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 every = pytest.mark.parametrize("dialect", DIALECTS)
@@ -174,7 +174,7 @@ async def test_a_worker_that_comes_back_is_taken_with_the_tokenizer_with_which_i
     config = attrs.evolve(ALERT, model=ModelConfig(name="both")) if named else ALERT
     spec: dict[str, Any] = {"model": "both"} if named else {}
     alike = SimulatedEngine(attrs.evolve(SAYS, model_folder=str(same), model="its name" if named else "sim"))
-    async with SimulatedEngine(SAYS, doors=http_doors("127.0.0.1:0")) as first, alike:
+    async with SimulatedEngine(SAYS, http_server=engine_http_server("127.0.0.1:0")) as first, alike:
         target = first.http_target if fellow in HTTP_DIALECTS else first.target
         workers = [WorkerSpec(target, dialect=fellow, **spec), WorkerSpec(alike.target, name="alike", **spec)]
         async with Gateway(workers[:1], config=config) as gateway:

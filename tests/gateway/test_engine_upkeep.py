@@ -21,14 +21,14 @@ from smg_core.engines.base import EngineRequest
 from smg_core.errors import SmgError
 from smg_core.gateway.gateway import Gateway
 from smg_core.request import Sampling
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import WorkerSpec
 from smg_simulator.answers.faults import Fault
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -185,9 +185,9 @@ async def http_fleet(**sections: Any) -> AsyncIterator[Fleet]:
     assert listener is not None
     async with AsyncExitStack() as stack:
         stack.callback(close_listener, config, listener)
-        doors = {name: http_doors("127.0.0.1:0") for name in HTTP_DIALECTS} | {"vllm": None}
+        doors = {name: engine_http_server("127.0.0.1:0") for name in HTTP_DIALECTS} | {"vllm": None}
         engines = {
-            name: await stack.enter_async_context(SimulatedEngine(SimulatorConfig(chained=1000), doors=door))
+            name: await stack.enter_async_context(SimulatedEngine(SimulatorConfig(chained=1000), http_server=door))
             for name, door in doors.items()
         }
         specs = [WorkerSpec(each.http_target or each.target, name, dialect=name) for name, each in engines.items()]

@@ -27,7 +27,7 @@ from smg_simulator.codecs.sglang_http import SglangHttpServerCodec
 from smg_simulator.engine.clockwork import Timing
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def house_of(
     observer = MemoryObserver()
     async with AsyncExitStack() as stack:
         engines = [
-            await stack.enter_async_context(SimulatedEngine(each, doors=http_doors("127.0.0.1:0")))
+            await stack.enter_async_context(SimulatedEngine(each, http_server=engine_http_server("127.0.0.1:0")))
             for each in simulators or (SimulatorConfig(),)
         ]
         specs = [WorkerSpec(each.http_target, dialect=dialect, **spec) for each in engines]
@@ -134,7 +134,7 @@ class FullSglang(SglangHttpServerCodec):
 
 async def test_a_request_that_a_full_sglang_has_no_room_for_is_asked_elsewhere_and_is_503_where_all_are_full() -> None:
     async with house_of("sglang-http", SimulatorConfig(), SimulatorConfig()) as house:
-        full, other = (engine._doors._codecs for engine in house.engines)
+        full, other = (engine._http_server._codecs for engine in house.engines)
         full["/generate"] = lambda: FullSglang(incremental=False)
         answers = [await house.chat(f"Hello {at}", max_tokens=3) for at in range(4)]
         retried = house.observer.of(Retrying)
@@ -284,7 +284,7 @@ async def test_an_answer_that_an_engine_over_http_began_is_ended_by_one_over_grp
     asked = body("Hello", max_tokens=60, temperature=0.0)
     async with AsyncExitStack() as stack:
         broken = SimulatedEngine(
-            attrs.evolve(chained, faults=(Fault("cut", after=5),)), doors=http_doors("127.0.0.1:0")
+            attrs.evolve(chained, faults=(Fault("cut", after=5),)), http_server=engine_http_server("127.0.0.1:0")
         )
         sound = SimulatedEngine(chained)
         for each in (broken, sound):

@@ -25,7 +25,7 @@ from smg_core.workers.settings import WorkersConfig
 from smg_simulator.answers.pictures import png_of
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def painting(config: Config | None = None) -> AsyncIterator[House]:
     observer = MemoryObserver()
     config = attrs.evolve(config or Config(), workers=WorkersConfig(dialect="openai"))
     async with (
-        SimulatedEngine(SimulatorConfig(), doors=http_doors("127.0.0.1:0")) as engine,
+        SimulatedEngine(SimulatorConfig(), http_server=engine_http_server("127.0.0.1:0")) as engine,
         Gateway([engine.http_target], config=config, observer=observer) as gateway,
     ):
         await gateway.ready()

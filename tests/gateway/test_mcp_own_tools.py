@@ -27,7 +27,7 @@ from smg_core.pipeline.settings import McpConfig
 from smg_core.workers.worker import WorkerSpec
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     )
     async with (
         over_http(SimulatorConfig(), config=config, identity=by_name) as house,
-        SimulatedEngine(SimulatorConfig(model="flux"), doors=http_doors("127.0.0.1:0")) as painter,
+        SimulatedEngine(SimulatorConfig(model="flux"), http_server=engine_http_server("127.0.0.1:0")) as painter,
     ):
         await joined(house.gateway, house.gateway.add_worker(WorkerSpec(painter.http_target, dialect="openai")).name)
         yield house

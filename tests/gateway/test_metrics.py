@@ -61,8 +61,8 @@ from smg_core.processes.serve import _local_array
 from smg_core.response_cache.settings import ResponseCacheConfig
 from smg_core.routing import Candidate, Observing, Pick, RoutingContext
 from smg_core.routing.settings import RoutingConfig
-from smg_core.server.admin_door import administered
 from smg_core.server.admin_listener import admin_listener, close_listener
+from smg_core.server.admin_server import administered
 from smg_core.server.second_listener import background_listener
 from smg_core.settings import ConfigError
 from smg_core.testing import MemoryObserver

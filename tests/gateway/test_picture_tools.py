@@ -26,7 +26,7 @@ from smg_simulator.answers.pictures import png_of
 from smg_simulator.answers.replies import Reply
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     config = Config(mcp=McpConfig(config=str(file)))
     async with (
         over_http(SimulatorConfig(), config=config, identity=by_name) as house,
-        SimulatedEngine(SimulatorConfig(model="flux"), doors=http_doors("127.0.0.1:0")) as painter,
+        SimulatedEngine(SimulatorConfig(model="flux"), http_server=engine_http_server("127.0.0.1:0")) as painter,
     ):
         await joined(house.gateway, house.gateway.add_worker(WorkerSpec(painter.http_target, dialect="openai")).name)
         yield house

@@ -118,7 +118,7 @@ class Shouting(PythonPlugin):
 async def test_long_bodies_and_changes_are_worked_on_in_threads(tmp_path: Path, much: bool) -> None:
     done: list[int] = []
     async with in_process(ENGINE, config=listed(tmp_path, {"source": f"{HERE}:Shouting"})) as house:
-        apart = house.gateway.services.plugins.plan.rules.apart
+        offload = house.gateway.services.plugins.plan.rules.offload
 
         async def noted(work: Callable[[], Any], size: int, tenant: str) -> Any:
             on_loop = threading.get_ident()
@@ -128,10 +128,10 @@ async def test_long_bodies_and_changes_are_worked_on_in_threads(tmp_path: Path, 
                     done.append(size)
                 return work()
 
-            return await apart(measured, size, tenant)
+            return await offload(measured, size, tenant)
 
         plan = house.gateway.services.plugins.plan
-        house.gateway.services.plugins.plan = attrs.evolve(plan, rules=attrs.evolve(plan.rules, apart=noted))
+        house.gateway.services.plugins.plan = attrs.evolve(plan, rules=attrs.evolve(plan.rules, offload=noted))
         text = "a lot" * (20_000 if much else 2)
         answer = await house.http.post(CHAT, json={"model": "sim", "messages": [{"role": "user", "content": text}]})
 

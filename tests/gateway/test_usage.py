@@ -19,7 +19,7 @@ from tests.gateway.test_serve import QUICK, serving
 from tests.shared import PATIENCE
 
 from smg_core.cli import main
-from smg_core.commands.usage import _SHOWN, _plain, _shown, _write_table
+from smg_core.commands.usage import _TABLE_AMOUNTS, _plain, _rendered, _write_table
 from smg_core.ledger.accounts import Account
 from smg_core.ledger.settings import LedgerConfig
 from smg_core.usage_report import USAGE_AXES
@@ -111,15 +111,15 @@ async def test_the_command_writes_tables_plots_csv_and_json_lines(capsys: pytest
 
 
 def test_what_a_terminal_or_a_spreadsheet_would_act_on_is_written_so_that_it_does_not() -> None:
-    assert _shown("\x1b[31mred") == "'\\x1b[31mred'"
-    assert _shown("") == "-"
+    assert _rendered("\x1b[31mred") == "'\\x1b[31mred'"
+    assert _rendered("") == "-"
     assert _plain("=HYPERLINK()") == "'=HYPERLINK()"
     assert _plain(-5) == -5
 
 
 def test_bars_fit_into_a_narrow_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
-        {"model": "m" * 20, **dict.fromkeys(_SHOWN, 10), "cost_usd": cost, "unpriced_requests": 0}
+        {"model": "m" * 20, **dict.fromkeys(_TABLE_AMOUNTS, 10), "cost_usd": cost, "unpriced_requests": 0}
         for cost in ("0.000000", "1.000000", "2.500000")
     ]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

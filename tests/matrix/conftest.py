@@ -14,7 +14,7 @@ from smg_core import Config, Gateway
 from smg_core.workers.settings import WorkersConfig
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import http_doors
+from smg_simulator.server.http_server import engine_http_server
 
 Served = tuple[Gateway, SimulatedEngine]
 
@@ -53,7 +53,7 @@ def _http(dialect: str) -> Callable[..., Any]:
         """A gateway whose worker takes token ids over HTTP."""
         config = Config(workers=WorkersConfig(dialect=dialect), **sections)
         async with (
-            SimulatedEngine(simulator, doors=http_doors("127.0.0.1:0")) as simulated,
+            SimulatedEngine(simulator, http_server=engine_http_server("127.0.0.1:0")) as simulated,
             Gateway([simulated.http_target], config=config) as gateway,
         ):
             await gateway.ready()

@@ -4,7 +4,7 @@ The same machine as the public app, `app.app`, with a route table of its own: no
 none of the public ones here. Callers are authenticated as there, and need the permission that their route names. Without any
 identity in the settings everybody who reaches the door may do everything, so it is opened on the loopback or a Unix socket alone
 (`server.admin_listener`). `auditing` is told of every request that changes something before it begins, and of every request when
-it has ended. Above: server.admin_door. Below: the routes.
+it has ended. Above: server.admin_server. Below: the routes.
 """
 
 from smg_core.admin.auditing import READING, AdminAudit

@@ -29,7 +29,7 @@ change something, or one that its caller may not make. A page that is not there,
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 _NOT_ALLOWED = frozenset({AuthenticationFailed.__name__, PermissionDenied.__name__})
-SHOWN = 200  # characters of each text
+LONGEST_TEXT = 200  # characters of each text
 
 
 def audit_fault(settings: AuditConfig) -> str:
@@ -67,7 +67,7 @@ class AdminAudit:
         """A request has ended. Those that changed something are told, and those that were refused in a bounded way."""
         begun, good = exchange.audited, outcome == "ok"
         if good and begun:
-            log.info("%s %s by %s", exchange.method, exchange.shown_path[:SHOWN], _who(exchange))
+            log.info("%s %s by %s", exchange.method, exchange.loggable_path[:LONGEST_TEXT], _who(exchange))
         record = begun
         if not good and (begun or exchange.method not in READING or outcome in _NOT_ALLOWED):
             record = self._tell_refused(exchange, outcome)
@@ -80,7 +80,7 @@ class AdminAudit:
         """Whether it was logged: the same from one address is only counted for a while."""
         again = self._refused.note((exchange.address, outcome), self._clock.monotonic())
         if again is not None:
-            what = f"{exchange.method} {exchange.shown_path[:SHOWN]}"
+            what = f"{exchange.method} {exchange.loggable_path[:LONGEST_TEXT]}"
             more = f" ({again} more like it since the last time)" if again else ""
             log.warning("refused %s of %s: %s%s", what, _who(exchange), outcome, more)
         return again is not None
@@ -110,7 +110,7 @@ def _line(exchange: Exchange, event: AuditedEvent, outcome: str) -> Mapping[str,
     fields = {
         "event": event,
         "method": exchange.method,
-        "path": exchange.shown_path,
+        "path": exchange.loggable_path,
         "route": exchange.route,
         "subject": exchange.subject,
         "tenant": caller.tenant,
@@ -126,4 +126,4 @@ def _line(exchange: Exchange, event: AuditedEvent, outcome: str) -> Mapping[str,
 
 
 def _cut(text: str) -> str:
-    return text[:SHOWN].encode("utf-8", "replace").decode()
+    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode()

@@ -3,7 +3,7 @@ its `/admin/openapi.json`. Above: the routes. Pure."""
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from smg_core.json_types import Json
 
@@ -58,7 +58,8 @@ class PluginRows(Struct):
 
 class ModelRow(Struct):
     """A name that clients may ask for: `primary` is the first name of its model, `adapter` the LoRA adapter that it means. The
-    workers serve it in any state; `ready` of them are ready. `door` is "ids" for engines that take token ids, else "chat"."""
+    workers serve it in any state; `ready` of them are ready. `engine_input` is "ids" for
+    engines that take token ids, else "chat"."""
 
     name: str
     primary: str
@@ -68,7 +69,7 @@ class ModelRow(Struct):
     vocabulary: int
     parser: str
     media: list[str]
-    door: str
+    engine_input: str = field(name="door")
     workers: list[str]
     ready: int
 

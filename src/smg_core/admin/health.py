@@ -79,7 +79,7 @@ class _Health:
         services, now = self._services, int(self._services.clock.time() * 1000)
         known = [each for each in self._processes.read() if each.pid]
         coming = self._processes.serving - sum(not each.draining for each in known)
-        processes = [_shown(each, now) for each in known] + [_STARTING] * max(0, coming)
+        processes = [_process_row(each, now) for each in known] + [_STARTING] * max(0, coming)
         ready = any(each.status == "ready" for each in processes)
         health = GatewayHealth(
             "draining" if services.admission.draining or services.admission.held else "ok" if ready else "waiting",
@@ -96,7 +96,7 @@ class _Health:
 _STARTING = ProcessHealth(0, "starting", 0.0, 0.0, 0, 0)
 
 
-def _shown(state: ProcessState, now: int) -> ProcessHealth:
+def _process_row(state: ProcessState, now: int) -> ProcessHealth:
     """A process as it is told, at the time `now` in milliseconds."""
     age_s = max(0, now - state.seen_at)
     up = max(0, now - state.started_at) / 1000

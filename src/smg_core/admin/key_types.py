@@ -39,7 +39,7 @@ class RevokeKeyBody(Struct, forbid_unknown_fields=True):
     """A revocation says nothing more."""
 
 
-class ShownKey(Struct):
+class ListedKey(Struct):
     """A virtual key without its secret. Times are in seconds since the Unix epoch."""
 
     id: str
@@ -57,7 +57,7 @@ class ShownKey(Struct):
     revoked_at: float | None
 
 
-class TextOfKey(ShownKey, kw_only=True):
+class TextOfKey(ListedKey, kw_only=True):
     """A virtual key that was just made or rotated, with the key itself."""
 
     key: str
@@ -66,5 +66,5 @@ class TextOfKey(ShownKey, kw_only=True):
 class KeyPage(Struct):
     """Virtual keys, newest first."""
 
-    data: list[ShownKey]
+    data: list[ListedKey]
     has_more: bool

@@ -13,9 +13,9 @@ from smg_core.admin.key_types import (
     CreateKeyBody,
     ExpireKeyBody,
     KeyPage,
+    ListedKey,
     RevokeKeyBody,
     RotateKeyBody,
-    ShownKey,
     TextOfKey,
 )
 from smg_core.errors import InvalidRequest
@@ -40,15 +40,15 @@ def _about(name: str, summary: str, body: object, status: int, answer: object) -
 
 KEYS = _about("listKeys", "Virtual keys, newest first; limit and after go through them.", None, 200, KeyPage)
 
-KEY = _about("getKey", "One virtual key.", None, 200, ShownKey)
+KEY = _about("getKey", "One virtual key.", None, 200, ListedKey)
 
 CREATE_KEY = _about("createKey", "Make a virtual key; it is told now and never again.", CreateKeyBody, 201, TextOfKey)
 
 ROTATE_KEY = _about("rotateKey", "Give a virtual key a new secret.", RotateKeyBody, 200, TextOfKey)
 
-EXPIRE_KEY = _about("expireKey", "Say when a virtual key expires.", ExpireKeyBody, 200, ShownKey)
+EXPIRE_KEY = _about("expireKey", "Say when a virtual key expires.", ExpireKeyBody, 200, ListedKey)
 
-REVOKE_KEY = _about("revokeKey", "End a virtual key, in every process.", RevokeKeyBody, 200, ShownKey)
+REVOKE_KEY = _about("revokeKey", "End a virtual key, in every process.", RevokeKeyBody, 200, ListedKey)
 
 
 def key_routes(services: Services) -> tuple[Route[Endpoint], ...]:
@@ -91,7 +91,7 @@ class _Keys:
         now = self._services.clock.time()
 
         def listed() -> bytes:
-            keys = [read_key(record.body).shown(now) for record in page.data]
+            keys = [read_key(record.body).listed(now) for record in page.data]
             return msgspec.json.encode({"data": keys, "has_more": page.has_more})
 
         size = sum(len(record.body) for record in page.data)
@@ -99,7 +99,7 @@ class _Keys:
 
     async def one(self, exchange: Exchange) -> None:
         key = await self._keys.get(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
+        await self._respond(exchange, key.listed(self._services.clock.time()), 200)
 
     async def create(self, exchange: Exchange) -> None:
         body = await self._body(exchange, CreateKeyBody)
@@ -123,12 +123,12 @@ class _Keys:
     async def expire(self, exchange: Exchange) -> None:
         body = await self._body(exchange, ExpireKeyBody)
         key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at, exchange.caller.grants)
-        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
+        await self._respond(exchange, key.listed(self._services.clock.time()), 200)
 
     async def revoke(self, exchange: Exchange) -> None:
         await self._body(exchange, RevokeKeyBody)
         key = await self._keys.revoke(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._services.clock.time()), 200)
+        await self._respond(exchange, key.listed(self._services.clock.time()), 200)
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
         return decode_body(await exchange.body(self._services.live.config.admin.body_bytes), shape)
@@ -136,7 +136,7 @@ class _Keys:
     async def _respond_new(self, exchange: Exchange, made: NewKey, status: int) -> None:
         """Answer with a key that was created or rotated: the only place where it is told."""
         exchange.subject = made.key.prefix
-        await self._respond(exchange, {"key": made.text, **made.key.shown(self._services.clock.time())}, status)
+        await self._respond(exchange, {"key": made.text, **made.key.listed(self._services.clock.time())}, status)
 
     async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:
         await self._send(exchange, msgspec.json.encode(answer), status)

@@ -14,10 +14,10 @@ from smg_core.http.exchange import Exchange
 from smg_core.http.routes import Route
 from smg_core.serving.services import Services
 
-__all__ = ["MESH", "MeshAnswer", "MeshMemberShown", "mesh_routes"]
+__all__ = ["MESH", "MeshAnswer", "MeshMemberRow", "mesh_routes"]
 
 
-class MeshMemberShown(Struct):
+class MeshMemberRow(Struct):
     """Another gateway: `known` is the version up to which this one knows its words, `acknowledged` up to which it knows this
     one's, and `silent_s` the seconds since it was heard. `differing` are the sections in which its settings are other ones."""
 
@@ -53,7 +53,7 @@ class MeshAnswer(Struct):
     received: int = 0
     received_bytes: int = 0
     refused: dict[str, int] = {}
-    members: list[MeshMemberShown] = []
+    members: list[MeshMemberRow] = []
 
 
 MESH = admin_operation(
@@ -68,9 +68,9 @@ MESH = admin_operation(
 def mesh_routes(services: Services) -> tuple[Route[Endpoint], ...]:
     """The route."""
 
-    async def shown(exchange: Exchange) -> None:
+    async def members(exchange: Exchange) -> None:
         seen = services.running.mesh_seen
         answer = MeshAnswer("off") if seen is None else msgspec.convert(await seen(), MeshAnswer)
         await respond_json(services, exchange, answer)
 
-    return (Route("GET", "/admin/mesh", Endpoint(shown, "admin.health", about=MESH)),)
+    return (Route("GET", "/admin/mesh", Endpoint(members, "admin.health", about=MESH)),)

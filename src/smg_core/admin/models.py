@@ -52,7 +52,7 @@ def _row(services: Services, model: ServedModel) -> ModelRow:
         vocabulary=model.vocab_size,
         parser="" if model.parser is None else model.parser.name,
         media=sorted(model.media.kinds) if model.media is not None else [],
-        door="chat" if model.tokenizer is None else "ids",
+        engine_input="chat" if model.tokenizer is None else "ids",
         workers=[each.name for each in workers],
         ready=sum(each.state == "ready" for each in workers),
     )

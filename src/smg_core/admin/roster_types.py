@@ -1,5 +1,4 @@
-"""The input and output of the admin door's routes that change the roster of workers, for its `/admin/openapi.json`. Above: the
-routes. Pure."""
+"""Inputs and outputs of the admin routes for the roster of workers, for `/admin/openapi.json`. Above: the routes. Pure."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Where the admin door listens.
+"""The listener of the admin door.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -1,4 +1,4 @@
-"""What an autoscaler goes by, at the admin door (edge).
+"""Signals for an autoscaler, at the admin door (edge).
 
 `/admin/signals`: how busy the workers of each model and role are together, over all processes, for KEDA and for adapters of the
 HPA, which read a number out of JSON. Above: admin.app. Below: workers.pools.
@@ -43,8 +43,8 @@ def signal_routes(services: Services) -> tuple[Route[Endpoint], ...]:
         registry = services.registry
         pools = registry.pools.sampled(registry, services.clock.monotonic())
         asked = {name: values[-1] for name in ("model", "role") if (values := exchange.query.get(name))}
-        shown = tuple([each for each in pools if all(getattr(each, name) == value for name, value in asked.items())])
-        found = PoolSignals(shown, _total(shown, asked), _shares(shown))
+        chosen = tuple([each for each in pools if all(getattr(each, name) == value for name, value in asked.items())])
+        found = PoolSignals(chosen, _total(chosen, asked), _shares(chosen))
         exchange.take_id(services.ids, "req_")
         headers = [(b"content-type", b"application/json"), services.request_ids.header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(found), headers)

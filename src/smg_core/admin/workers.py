@@ -1,5 +1,5 @@
-"""What an operator may ask of all engines at once, at the admin door: load, caches, profiles, LoRA adapters, pauses,
-weights (edge).
+"""Requests of an operator to all engines at once, at the admin door: load, caches, profiles, LoRA adapters, pauses, weights
+(edge).
 
 Every worker that is asked has a row in the answer, with an HTTP status of its own: 200 where its engine did it, 409 where it
 refused, 501 where it has no such call, 503 where the worker is not there, and the status of the error where the call failed;

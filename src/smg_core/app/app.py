@@ -66,7 +66,7 @@ CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 _STARTED_HERE: set[asyncio.Task[None]] = set()
 """What stops the gateways that requests have started, when their event loops end. An event loop itself keeps no task alive."""
 _GONE = ClientGone("The client left before its request was answered.").outcome
-SHOWN = 200  # characters of a path that an answer or a log repeats
+LONGEST_QUOTE = 200  # characters of a path that an answer or a log repeats
 
 
 def _is_openai(path: str, envelope: ErrorEncoder) -> bool:
@@ -243,7 +243,7 @@ class App:
         Raises PermissionDenied and UnsupportedMedia."""
         if isinstance(exchange, WebSocket):
             if self._plugging is not None:
-                exchange.met = self._plugging.at_the_door
+                exchange.met = self._plugging.on_arrival
             check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._may_ask)
         elif endpoint.reads_json and not self._any_type:
             check_json_type(exchange.headers.get("content-type", ""))
@@ -353,7 +353,7 @@ class App:
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""
         names = f"request {exchange.request_id} (client's {exchange.client_id or 'none'})"
-        self._services.faults.note("a request", error, f"{exchange.method} {exchange.shown_path[:200]}, {names}")
+        self._services.faults.note("a request", error, f"{exchange.method} {exchange.loggable_path[:200]}, {names}")
 
     def _find(self, exchange: Exchange) -> Endpoint:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
@@ -369,18 +369,20 @@ class App:
             return Endpoint.for_all(self._whole_server)
         unknown = self._envelopes.unknown_google_method(method, path)
         if unknown:
-            raise NotFound(f"There is no method '{unknown[:SHOWN]}' of models here.")
+            raise NotFound(f"There is no method '{unknown[:LONGEST_QUOTE]}' of models here.")
         has_socket = self._routes.find(WEBSOCKET, path, raw_path) is not None
         allowed = ", ".join(self._routes.allowed(path, raw_path)) or ("GET" if has_socket else "")
         if not allowed:
-            raise NotFound(f"There is no {path[:SHOWN]} here.{self._envelopes.instead_of(path)}")
+            raise NotFound(f"There is no {path[:LONGEST_QUOTE]} here.{self._envelopes.instead_of(path)}")
         if method == "OPTIONS" and self._origins:
             return Endpoint.for_all(partial(self._preflight, allowed))  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
         if method == "GET" and has_socket:
             exchange.always.append((b"upgrade", b"websocket"))
-            raise UpgradeRequired(f"{path[:SHOWN]} takes GET as the handshake of a WebSocket; this request is none.")
-        raise MethodNotAllowed(f"{path[:SHOWN]} does not take {method}; it takes {allowed}.")
+            raise UpgradeRequired(
+                f"{path[:LONGEST_QUOTE]} takes GET as the handshake of a WebSocket; this request is none."
+            )
+        raise MethodNotAllowed(f"{path[:LONGEST_QUOTE]} does not take {method}; it takes {allowed}.")
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         if not exchange.request_id:

@@ -14,7 +14,7 @@ from smg_core.errors import RateLimited
 
 __all__ = ["Attempts", "network_of"]
 
-_SHOWN = 12
+_PREFIX = 12
 """Characters of a credential by which guesses that begin alike are counted together."""
 _HOST_BYTES = 8  # of an IPv6 address, the part that its user chooses
 
@@ -57,7 +57,7 @@ class Attempts:
         if not address:
             return
         network = network_of(address)
-        pair = network, credential[:_SHOWN]
+        pair = network, credential[:_PREFIX]
         wait = max(self._addresses.wait(network, now), self._pairs.wait(pair, now))
         if wait:
             raise RateLimited("Too many wrong credentials; try again later.", retry_after=wait)
@@ -67,7 +67,7 @@ class Attempts:
         if address:
             network = network_of(address)
             self._addresses.add(network, now)
-            self._pairs.add((network, credential[:_SHOWN]), now)
+            self._pairs.add((network, credential[:_PREFIX]), now)
 
     def __len__(self) -> int:
         """How many things are remembered."""

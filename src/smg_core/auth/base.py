@@ -1,4 +1,4 @@
-"""What an authenticator is: something that says whose a request is.
+"""The role of an authenticator: something that says whose a request is.
 
 Roles without code. `identity.identity` asks the authenticators that the settings name, or the one that `Gateway(identity=...)`
 was given. Above: `server`. Below: `request`, `credentials`.

@@ -56,8 +56,8 @@ class _Entry:
 
     def caller_of(self, certificate: Certificate) -> Caller | None:
         for kind, value in certificate.names:
-            shown = value.lower() if kind == "dns" else value
-            if kind == self.kind and (shown.startswith(self.value) if self.several else shown == self.value):
+            presented = value.lower() if kind == "dns" else value
+            if kind == self.kind and (presented.startswith(self.value) if self.several else presented == self.value):
                 caller = self.caller
                 return Caller(caller.tenant, caller.principal or value, caller.grants)
         return None

@@ -1,4 +1,4 @@
-"""What a tenant or a principal may be called, wherever its name comes from.
+"""The rules for names of tenants and principals, wherever they come from.
 
 Names are logged, hashed, compared, and part of what stores keep, so they are short and printable, and nothing around them is
 blank. Pure. Above: `keys`, `tokens`, `identity.virtual_keys`. Below: nothing.

@@ -1,4 +1,4 @@
-"""What can be permitted, and the roles that permit it.
+"""Permissions, and the roles with them.
 
 Each route names the permission that its callers need (`http.endpoint`); some headers and fields of a request need one of their
 own. Those of the APIs are in their rows and are handed in. A role is a name for some permissions, and for the models and the

@@ -1,4 +1,4 @@
-"""Who may use the gateway, and for what.
+"""The settings of identity, and of what callers may do.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -12,7 +12,8 @@ __all__ = ["AuthConfig", "OidcConfig"]
 
 @attrs.frozen
 class AuthConfig:
-    """Who may use the gateway. Without any of these credentials everybody who reaches it may; with one, nobody without."""
+    """The callers that may use the gateway. Without any of these credentials everybody who reaches it may; with one, nobody
+    without."""
 
     keys: tuple[str, ...] = option(
         (),

@@ -1,4 +1,4 @@
-"""What a JSON Web Token says and whether it may be believed: its form, its signature's input, its claims, and what was verified.
+"""The claims of a JSON Web Token, and its verification: its form, its signature's input, its claims, and what was verified.
 
 The order: `read_token` looks at form and head and refuses what no key could make good; a key verifies the signature; only then
 `Claims.of` reads the claims. Of the head only `alg` and `kid` are used: addresses of keys (`jku`, `x5u`) and keys themselves

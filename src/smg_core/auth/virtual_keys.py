@@ -103,7 +103,7 @@ class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
             raise Conflict(f"The key {self.prefix} is revoked.")
         return replace(self, expires_at=at)
 
-    def shown(self, now: float) -> JsonObject:
+    def listed(self, now: float) -> JsonObject:
         """The key without its hashes, for lists."""
         return {
             "id": self.id,

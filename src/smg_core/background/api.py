@@ -1,4 +1,4 @@
-"""What an API brings so that its answers can be made in the background.
+"""An API's part in answers that are made in the background.
 
 The background keeps requests, runs them and sends what is kept of their streams; it knows no API. Each API is a row: a
 `BackgroundApi`, with the words of its stored streams and objects (`StoredWords`). Pure. Above: `background` and its parts, which
@@ -131,7 +131,7 @@ class BackgroundApi(Generic[D]):
 
     `body` is the request's body as it is kept, `headers` the headers that are kept beside those by which it is routed. `prompt`
     is what is prepared to find out whether a request can be answered. `stored(decoded, object, pending)` makes the record of an
-    answer, `turn` what it adds to its conversation; `shown` is a stored object as the client gets it.
+    answer, `turn` what it adds to its conversation; `rendered` is a stored object as the client gets it.
     """
 
     api: Api[D]
@@ -145,7 +145,7 @@ class BackgroundApi(Generic[D]):
     stored: Callable[[D, JsonObject, bool], StoredResponse]
     turn: Callable[[D, JsonObject], list[AppendItems]] = _no_turn
     headers: Callable[[D], Mapping[str, str]] = _no_headers
-    shown: Callable[[D, JsonObject], JsonObject] = _as_stored
+    rendered: Callable[[D, JsonObject], JsonObject] = _as_stored
 
 
 AnyBackgroundApi: TypeAlias = BackgroundApi[Any]

@@ -1,4 +1,4 @@
-"""How a request for an answer in the background is kept (edge).
+"""Stores a request for an answer in the background (edge).
 
 What could only fail later is refused now: a model, a prompt, or a queue that is full. The answer, its request and what opens
 its stream are one write. Above: `background`. Below: the history, the row of the API.
@@ -67,7 +67,7 @@ async def _kept(services: Services, api: BackgroundApi[D], exchange: Exchange, d
         operations.append(AppendEvents(id, events, until))
     await services.running.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
     await api.memory.forget(decoded)
-    return encode_body(api.shown(decoded, response))
+    return encode_body(api.rendered(decoded, response))
 
 
 async def _check_queue(services: Services, tenant: str) -> None:

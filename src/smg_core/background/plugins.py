@@ -1,4 +1,4 @@
-"""The plugins of an answer that is made in the background, by their order and failure as where a client waits (edge).
+"""The plugins of an answer in the background, by order and failure as for a waiting client (edge).
 
 They are shown the decoded request and what the model says. Heads and bodies were shown when the request came, and are when its
 answer is read. Above: `background_run`. Below: the rooms `middleware` and `pipeline`.

@@ -8,7 +8,7 @@ app.generating_routes, apis.responses.routes. Below: `background_run`, the rows 
 
 import asyncio
 import logging
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import attrs
 import msgspec
@@ -42,7 +42,7 @@ from smg_core.serving.timeouts import CurrentTimeouts
 from smg_core.stored.bells import Key, News, rung
 from smg_core.wire.base import Decoded
 
-__all__ = ["Background"]
+__all__ = ["BackgroundService", "background_service"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -52,7 +52,7 @@ _TRIES = 50
 """How often a cancellation is tried against a process that keeps events meanwhile."""
 
 
-class Background:
+class BackgroundService:
     """The answers that one process makes in the background, of all APIs that offer them."""
 
     def __init__(self, services: Services) -> None:
@@ -67,11 +67,6 @@ class Background:
         self._broken: set[Key] = set()  # whose runs have met faults: they are failed by the next
         self._wanted = asyncio.Event()
         self._news = News()
-
-    @classmethod
-    def of(cls, services: Services) -> Self:
-        """That of a gateway, which runs while it is started."""
-        return services.side_tasks.one_of(cls, lambda: cls(services))
 
     def offer(self, api: AnyBackgroundApi) -> None:
         """Have answers of this API made here; those whose ids begin alike are of one API."""
@@ -264,6 +259,11 @@ class Background:
         if task is not None:
             task.cancel()
         self._news.ring(key)
+
+
+def background_service(services: Services) -> BackgroundService:
+    """The service of a gateway's background answers, which runs while the gateway is started."""
+    return services.side_tasks.one_of(BackgroundService, lambda: BackgroundService(services))
 
 
 def _key(owned: Owned) -> Key:

@@ -1,4 +1,4 @@
-"""What the process that runs an answer in the background reads and writes of it (edge).
+"""Reads and writes of the process that runs an answer in the background (edge).
 
 Every write is made under the lease and numbered behind the last, so that a process which has lost the lease, or whose response
 was cancelled or deleted meanwhile, cannot add anything. The last events, the finished response and the end of its pending state

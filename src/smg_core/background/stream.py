@@ -1,4 +1,4 @@
-"""The stream of a response that is made in the background, sent to a client from what is kept of it (edge).
+"""The stream of a background response, sent to a client from its events in the history (edge).
 
 Only stored events are sent, each once, in their order, whoever makes the response: what this process keeps is heard of at once,
 what another keeps is found by looking at intervals. When the client leaves, only this stream ends. Above: `background`, `stored`.

@@ -1,4 +1,4 @@
-"""What the next request of a batch that waits asks for (edge): so that it is left to a gateway that serves the model.
+"""The model of the next request of a waiting batch (edge): so that it is left to a gateway that serves the model.
 
 Above: `batch_queue`. Below: the history, the files in it, how `batch_run` reads a line.
 """

@@ -1,4 +1,4 @@
-"""How long requests of a batch wait for a model that nobody serves.
+"""The time that requests of a batch wait for a model without workers.
 
 An absence is counted for each model, from the first request that finds nobody until one is answered: of many requests for a
 model that never comes, the first ones wait and the rest do not, and a model that was there in between is waited for again. Pure.

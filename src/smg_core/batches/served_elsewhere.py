@@ -1,4 +1,4 @@
-"""Which models the other gateways serve that share a store with this one (edge).
+"""The models of other gateways that share a store with this one (edge).
 
 Each process says in the store by what names its models can be asked for, and says it again before that has run out. So a batch is
 left to those who serve its model. In memory nothing is said: nobody else reads there. Above: `batch_queue`, `batch_run`. Below:

@@ -1,4 +1,4 @@
-"""What the process that works on a batch reads and writes of it (edge).
+"""Reads and writes of the process that works on a batch (edge).
 
 Every write is made under the lease: a process that has lost it cannot write any more. Results are kept together with the marks of
 the requests that they are of, so a request either has its result or is run again. Above: `batch_run`. Below: the history, the

@@ -1,4 +1,4 @@
-"""What the processes of one gateway tell each other: messages in one order, the last of each key kept.
+"""The channel between the processes of one gateway: messages in one order, the last of each key kept.
 
 A message with a key is state: the last one of its kind and key is kept, and a process that starts later, or that has not read
 for long, gets it. A message without a key is an event. Pure. Above: local, member, relay, and those who publish and subscribe.

@@ -1,4 +1,4 @@
-"""How messages travel between a process and the supervisor: frames, each with its length before it.
+"""The frames of messages between a process and the supervisor: frames, each with its length before it.
 
 Pure. Above: relay, member. Below: msgspec.
 """

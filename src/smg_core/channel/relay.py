@@ -1,4 +1,4 @@
-"""What the supervisor does with the messages of the processes: numbers them, keeps the last of each key, gives each to all.
+"""The supervisor's relay of the processes' messages: numbers them, keeps the last of each key, gives each to all.
 
 A process ("member") that joins is told all that is kept. What waits for a member that does not read is bounded: beyond, it is
 dropped, and once the member reads again it is told all that is kept. So it lacks events then, and no state.

@@ -1,4 +1,4 @@
-"""How much the processes of a gateway may tell each other.
+"""The bounds of messages between the processes of a gateway.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

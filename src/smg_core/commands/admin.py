@@ -22,7 +22,7 @@ from smg_core.settings import ConfigError, number_flag
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["FLAGS", "AdminDoor", "DoorRefused", "bearer_of", "door_flags", "opened_door"]
+__all__ = ["FLAGS", "AdminClient", "AdminRefused", "admin_client", "admin_flags", "bearer_of"]
 
 HTTP_ERRORS = 400
 HERE = "http://localhost"
@@ -344,12 +344,12 @@ def _common(
     judge: Callable[["httpx.Response"], int] | None = None,
 ) -> None:
     """The flags that every command has; `request` makes what it asks for, `judge` the exit status of a good answer (None: 0)."""
-    door_flags(parser)
+    admin_flags(parser)
     parser.add_argument("--json", action="store_true", help="print JSON on a terminal too, as into a pipe")
     parser.set_defaults(run=lambda args: _ask(args, request(args), judge))
 
 
-def door_flags(parser: argparse.ArgumentParser) -> None:
+def admin_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that say where the door is and who asks."""
     text = "where the admin door is, http(s)://HOST:PORT or unix:PATH (default: SMG_ADMIN)"
     parser.add_argument("--admin", default=os.environ.get("SMG_ADMIN"), metavar="URL", help=text)
@@ -405,7 +405,7 @@ _SECONDS, _TIMEOUT, _DATE = (
 _COUNT, _NUMBER = number_flag(int, 1, _MOST), number_flag(int, 0, _MOST)
 
 
-class DoorRefused(Exception):
+class AdminRefused(Exception):
     """The door cannot be asked, or refuses: why, for a person. `status` is that of its answer, 0 without one."""
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -413,28 +413,28 @@ class DoorRefused(Exception):
         self.status = status
 
 
-class AdminDoor:
+class AdminClient:
     """An admin door that `client` asks; `place` is where it is, as the operator wrote it."""
 
     def __init__(self, client: "httpx.Client", place: str) -> None:
         self._client, self._place = client, place
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> "httpx.Response":
-        """The answer to a request. Raises DoorRefused."""
+        """The answer to a request. Raises AdminRefused."""
         import httpx
 
         try:
             answer = self._client.request(method, path, json=body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise DoorRefused(f"the admin door at {self._place} cannot be asked: {error}") from None
+            raise AdminRefused(f"the admin door at {self._place} cannot be asked: {error}") from None
         if answer.status_code >= HTTP_ERRORS:
-            raise DoorRefused(f"{answer.status_code}: {_message(answer)}", answer.status_code)
+            raise AdminRefused(f"{answer.status_code}: {_message(answer)}", answer.status_code)
         return answer
 
 
 @contextlib.contextmanager
-def opened_door(args: argparse.Namespace) -> Iterator[AdminDoor]:
-    """A context with the door that the flags name. Raises ConfigError, and DoorRefused for what cannot be one."""
+def admin_client(args: argparse.Namespace) -> Iterator[AdminClient]:
+    """A context with the door that the flags name. Raises ConfigError, and AdminRefused for what cannot be one."""
     import ssl
 
     import httpx
@@ -448,17 +448,17 @@ def opened_door(args: argparse.Namespace) -> Iterator[AdminDoor]:
         transport = httpx.HTTPTransport(uds=unix, verify=verify)
         client = httpx.Client(transport=transport, timeout=args.timeout, headers=headers, base_url=base)
     except (httpx.InvalidURL, OSError) as error:
-        raise DoorRefused(f"the admin door at {args.admin} cannot be asked: {error}") from None
+        raise AdminRefused(f"the admin door at {args.admin} cannot be asked: {error}") from None
     with client:
-        yield AdminDoor(client, args.admin)
+        yield AdminClient(client, args.admin)
 
 
 def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Response"], int] | None) -> int:
     """Make the request and print the answer; the exit status."""
     try:
-        with opened_door(args) as door:
-            answer = door.ask(*request)
-    except DoorRefused as error:
+        with admin_client(args) as admin:
+            answer = admin.ask(*request)
+    except AdminRefused as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     if sys.stdout.isatty() and not args.json:

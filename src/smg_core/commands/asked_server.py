@@ -10,7 +10,7 @@ from smg_core.settings import ConfigError
 
 __all__ = ["server_url_of", "status_refusal"]
 
-_SHOWN = 60
+_LONGEST_QUOTE = 60
 
 
 def server_url_of(place: str, what: str) -> str:
@@ -22,7 +22,7 @@ def server_url_of(place: str, what: str) -> str:
     except ValueError:
         whole = False
     if not whole or parts.query or parts.fragment:
-        raise ConfigError(f"{what}: {place[:_SHOWN]}: expected http://HOST:PORT")
+        raise ConfigError(f"{what}: {place[:_LONGEST_QUOTE]}: expected http://HOST:PORT")
     return place.rstrip("/").removesuffix("/v1").rstrip("/")
 
 

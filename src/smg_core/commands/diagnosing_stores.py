@@ -62,18 +62,18 @@ class _Look:
     tables: HistoryConfig | None = None
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return f"{self.path}: {without_password(self.url)}"
 
     def fails(self, why: object, do: str) -> StoresFound:
-        return StoresFound((Diagnosis("stores", "FAIL", f"{self.shown}: {why}", do),))
+        return StoresFound((Diagnosis("stores", "FAIL", f"{self.label}: {why}", do),))
 
     def works(self, began: float, time: float, warning: str = "", do: str = "") -> StoresFound:
         """It answered, begun at `began`, with its own time."""
         took = self.clock.monotonic() - began
-        what = f"{self.shown}: {warning or f'{took * 1000:.0f} ms'}"
+        what = f"{self.label}: {warning or f'{took * 1000:.0f} ms'}"
         found = Diagnosis("stores", "warn" if warning else "ok", what, do)
-        return StoresFound((found,), {self.shown: time + took / 2 - self.clock.time()})
+        return StoresFound((found,), {self.label: time + took / 2 - self.clock.time()})
 
 
 async def look_at_stores(config: Config, timeout: float, clock: Clock) -> StoresFound:
@@ -96,7 +96,7 @@ def _named(config: Config) -> Iterator[tuple[str, str | None, HistoryConfig | No
 async def _store(look: _Look) -> StoresFound:
     scheme = look.url.partition(":")[0]
     if scheme == "memory":
-        what = f"{look.shown}: gone with the process"
+        what = f"{look.label}: gone with the process"
         return StoresFound((Diagnosis("stores", "warn", what, "name a file or a database to keep it"),))
     try:
         if scheme == "sqlite":

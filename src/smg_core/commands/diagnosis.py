@@ -1,4 +1,4 @@
-"""What `smg-gateway doctor` has found out about one thing, and how far two clocks may differ.
+"""A finding of `smg-gateway doctor` about one thing, and the allowed difference of two clocks.
 
 Pure. Above: diagnosing, diagnosing_stores, which look. Below: nothing.
 """

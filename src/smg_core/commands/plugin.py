@@ -277,8 +277,8 @@ async def _checked(entry: "Entry", bodies: list[str]) -> int:
         )
         print("".join([f"{line}\n" for line in heard]), end="")
         # All bodies are shown before anything is measured: the measured exchanges use up the lines that it may log.
-        shown = [await _shown_to(plugin, body, heard) for body in bodies]
-        failed = [await _print_costs(plugin, body, events) for body, events in zip(bodies, shown, strict=True)]
+        reports = [await _hook_reports(plugin, body, heard) for body in bodies]
+        failed = [await _print_costs(plugin, body, events) for body, events in zip(bodies, reports, strict=True)]
         plugin.close()
     finally:
         plugins.close()
@@ -309,7 +309,7 @@ class _HookReport:
     failed: bool = False
 
 
-async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_HookReport]:
+async def _hook_reports(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_HookReport]:
     """Show a request and an answer to it to a plugin, and what becomes of one that is refused. Ends with a hook that fails."""
     found: dict[str, _HookReport] = {}
     for hooks in (_ANSWERED, _REFUSED):
@@ -317,7 +317,7 @@ async def _shown_to(plugin: "WasmPlugin", body: str, heard: list[str]) -> list[_
         try:
             for hook, call in _calls(plugin, session, body, hooks):
                 heard.clear()
-                verdict = _shown(await call())
+                verdict = _rendered(await call())
                 found.setdefault(hook, _HookReport(hook, tuple(heard), verdict))
         except MiddlewareFault as fault:
             found[hook] = _HookReport(hook, tuple(heard), f"FAILED: it {fault.reason}", failed=True)
@@ -368,14 +368,14 @@ def _calls(
 ) -> list[tuple[str, Callable[[], Awaitable[Any]]]]:
     """The calls of one exchange, in their order, of those `hooks` that the plugin has."""
     head = RequestHead("POST", "/v1/chat/completions", "", (("content-type", "application/json"),))
-    shown = AnswerPiece("Hello 42", "text") if plugin.pieces == "text" else AnswerPiece(_EVENT, "wire")
+    piece = AnswerPiece("Hello 42", "text") if plugin.pieces == "text" else AnswerPiece(_EVENT, "wire")
     kept = StorageCall("put-response", "", "resp_1", "tenant", "principal", (("input", body), ("output", "[]")))
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "request_head": lambda: session.on_request_head(head),
         "request_body": lambda: session.on_request_body(RequestBody(body)),
         "response_head": lambda: session.on_response_head(ResponseHead(200, (("content-type", "text/event-stream"),))),
         "response": lambda: session.on_response(ResponseHead(200, ()), _EVENT),
-        "piece": lambda: _piece(session.on_piece(shown)),
+        "piece": lambda: _piece(session.on_piece(piece)),
         "end": lambda: session.on_end(End(200, "ok", 0.1, 10, 0, 5)),
         "error": lambda: session.on_error(Failure(400, "invalid", "A message.")),
         "store": lambda: session.on_store(kept),
@@ -388,10 +388,10 @@ async def _piece(answer: Any) -> Any:
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _shown(verdict: Any) -> str:
+def _rendered(verdict: Any) -> str:
     """A verdict in words."""
     if isinstance(verdict, tuple):
-        return "; ".join(_shown(each) for each in verdict)
+        return "; ".join(_rendered(each) for each in verdict)
     if isinstance(verdict, Reject):
         return f"rejects with {verdict.status}: {verdict.message[:80]}"
     if isinstance(verdict, ChangeHead):

@@ -1,4 +1,4 @@
-"""What each program has to be told to use a gateway as its model, for `smg-gateway setup`.
+"""The settings of each program for a gateway as its model, for `smg-gateway setup`.
 
 Decides for each of `PROGRAMS` which values stand in which of its own files, which variables it is started with, and what of it
 will not work. Pure. Above: setup, which asks the gateway and writes. Knows no socket and no setting of the gateway.

@@ -1,4 +1,4 @@
-"""What the admin door answers, as a person reads it on a terminal: tables of what there are many of, and lines of the rest.
+"""Answers of the admin door, as a person reads them on a terminal: tables of what there are many of, and lines of the rest.
 
 Decides which columns a table has, and how it fits a line. Values that a terminal would act on are written with escapes. Pure.
 Above: admin. Knows no route: what it does not know has the columns that it has.
@@ -66,11 +66,11 @@ def _table(name: str, rows: Sequence[Mapping[str, Json]], width: int) -> list[st
     lines = [[_cell(row.get(each)) for each in columns] for row in changed]
     written = [[_safe(each.upper()) for each in columns], *lines] if lines else []
     widths = [max(len(line[at]) for line in written) if written else 0 for at in range(len(columns))]
-    shown = [
+    printed = [
         _cut("  ".join(cell.ljust(room) for cell, room in zip(line, widths, strict=True)), width) for line in written
     ]
     left = len(rows) - len(changed)
-    return [*shown, f"{left} more are as by default (--json has all)"] if left else shown
+    return [*printed, f"{left} more are as by default (--json has all)"] if left else printed
 
 
 def _cell(value: Json) -> str:

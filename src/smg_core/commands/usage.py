@@ -14,19 +14,19 @@ from decimal import Decimal
 from typing import TextIO
 from urllib.parse import urlencode
 
-from smg_core.commands.admin import AdminDoor, DoorRefused, door_flags, opened_door
+from smg_core.commands.admin import AdminClient, AdminRefused, admin_client, admin_flags
 from smg_core.usage_report import USAGE_AXES
 
 __all__ = ["usage_flags"]
 
 _EVERY = ("hour", "day", "week", "month", "all")
 _PAGE = 1000
-_SHOWN = (
+_TABLE_AMOUNTS = (
     *("requests", "failed_requests", "prompt_tokens", "cached_tokens", "completion_tokens"),
     *("cost_usd", "unpriced_requests"),
 )
 """The amounts of a table; CSV and JSON lines have all."""
-_PLOTTED = (*_SHOWN, "reasoning_tokens")
+_PLOTTED = (*_TABLE_AMOUNTS, "reasoning_tokens")
 _BAR = 40
 """Characters of the longest bar of a plot."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -49,7 +49,7 @@ def usage_flags(parser: argparse.ArgumentParser) -> None:
     written = parser.add_mutually_exclusive_group()
     for each, what in (("csv", "comma-separated values"), ("jsonl", "one JSON object a line")):
         written.add_argument(f"--{each}", dest="written", action="store_const", const=each, help=f"write {what}")
-    door_flags(parser)
+    admin_flags(parser)
     parser.set_defaults(run=_usage)
 
 
@@ -59,8 +59,8 @@ def _usage(args: argparse.Namespace) -> int:
     asked |= {name: value for name, value in (("from", args.start), ("to", args.end)) if value is not None}
     asked |= {axis: getattr(args, axis) for axis in USAGE_AXES if getattr(args, axis) is not None}
     try:
-        with opened_door(args) as door:
-            rows = _rows(door, {name: value for name, value in asked.items() if value or name in USAGE_AXES})
+        with admin_client(args) as admin:
+            rows = _rows(admin, {name: value for name, value in asked.items() if value or name in USAGE_AXES})
             if args.written == "jsonl":
                 for row in rows:
                     print(json.dumps(row))
@@ -69,17 +69,17 @@ def _usage(args: argparse.Namespace) -> int:
             else:
                 axes = [each for each in USAGE_AXES if each in by]
                 _write_table(list(rows), ["start", *axes] if args.every != "all" else axes, args.plot)
-    except DoorRefused as error:
+    except AdminRefused as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _rows(door: AdminDoor, asked: Mapping[str, str]) -> Iterator[Row]:
+def _rows(admin: AdminClient, asked: Mapping[str, str]) -> Iterator[Row]:
     """All rows, page by page."""
     after: int | None = 0
     while after is not None:
-        answer = door.ask("GET", f"/admin/usage?{urlencode({**asked, 'limit': _PAGE, 'after': after})}").json()
+        answer = admin.ask("GET", f"/admin/usage?{urlencode({**asked, 'limit': _PAGE, 'after': after})}").json()
         yield from answer["data"]
         after = answer["next_after"]
 
@@ -99,10 +99,10 @@ def _plain(value: object) -> object:
 
 
 def _write_table(
-    rows: Sequence[Row], axes: Sequence[str], plotted: str | None, amounts: Sequence[str] = _SHOWN
+    rows: Sequence[Row], axes: Sequence[str], plotted: str | None, amounts: Sequence[str] = _TABLE_AMOUNTS
 ) -> None:
     columns = [*axes, *amounts]
-    lines = [[_shown(row.get(each, "")) for each in columns] for row in rows]
+    lines = [[_rendered(row.get(each, "")) for each in columns] for row in rows]
     widths = [max(map(len, (name, *(line[at] for line in lines)))) for at, name in enumerate(columns)]
     bars = [""] * len(rows)
     if plotted is not None:
@@ -135,7 +135,7 @@ def _bars(amounts: Sequence[Decimal], longest: int) -> list[str]:
     return ["█" * int(each * longest / most) if most else "" for each in amounts]
 
 
-def _shown(value: object) -> str:
+def _rendered(value: object) -> str:
     """A cell; what a terminal would act on is written with escapes, and nothing as a dash."""
     text = str(value)
     return (text if text.isprintable() else ascii(text)) or "-"

@@ -223,7 +223,7 @@ def describe_arguments() -> tuple[Setting, ...]:
 
 
 def in_python_alone(name: str) -> str | None:
-    """What to say where `name` is the path, the flag or the variable of a field that only Python sets; None for another name."""
+    """The sentence for a `name` that is the path, flag or variable of a field of Python alone; None for another name."""
     path = _named_arguments().get(name)
     if path is None:
         return None
@@ -353,8 +353,8 @@ def _parsed(text: str, suffix: str, *, secret: bool) -> object:
 
 @attrs.frozen
 class Resolved:
-    """A configuration, and for every path the words that name where its value came from ("default" if nowhere). `warnings` are
-    sentences for the operator: what was given and is ignored."""
+    """A configuration, and for every path the words for the source of its value ("default" if nowhere). `warnings` are sentences
+    for the operator: what was given and is ignored."""
 
     config: Config
     sources: Mapping[str, str]
@@ -448,8 +448,8 @@ def without_password(text: str) -> str:
 
 
 def to_yaml(config: Config, sources: Mapping[str, str] | None = None) -> str:
-    """The configuration as a YAML file that loads to the same values, except that secrets and passwords in URLs are
-    masked. With `sources`, each line says where its value came from."""
+    """The configuration as a YAML file of the same values, with secrets and passwords in URLs masked. With `sources`, each line
+    says where its value came from."""
     lines: list[str] = []
     for setting in _SETTINGS:
         section, name = setting.path.split(".")

@@ -1,4 +1,4 @@
-"""What may be set about containers, in which models run code. Records of settings: `config` gathers them. Below: `settings`."""
+"""The settings of containers, in which models run code. Records of settings: `config` gathers them. Below: `settings`."""
 
 import attrs
 

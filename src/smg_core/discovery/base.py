@@ -1,4 +1,4 @@
-"""What a source of workers says, and what is asked of whoever keeps the workers.
+"""The reports of a source of workers, and the role of the roster that takes them.
 
 Pure records and roles. Above: every module of this room, and operation.discovery, which makes the sources and is the roster.
 Below: workers.

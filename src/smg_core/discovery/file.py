@@ -58,9 +58,9 @@ class WorkerFileSource:
                 before = stamp if read == files else None  # files that were not looked at before: once more
                 files = read
             yield answer
-            stamp = await self._left_alone(files, before)
+            stamp = await self._settled(files, before)
 
-    async def _left_alone(self, files: tuple[Path, ...], before: _Stamp | None) -> _Stamp:
+    async def _settled(self, files: tuple[Path, ...], before: _Stamp | None) -> _Stamp:
         """Wait for an interval, and on while the files are being changed. Returns how they are then."""
         await self._pause(self._interval)
         stamp = await asyncio.to_thread(_stamp, files)

@@ -1,4 +1,4 @@
-"""Which workers the pods of a Kubernetes cluster are.
+"""The workers among the pods of a Kubernetes cluster.
 
 A pod that runs and is ready is to be used. One that is not ready is not added, though it stays where it is there already: the
 gateway's own health checks are quicker and see more. One that is being deleted, or has ended, is to get no new requests.

@@ -1,4 +1,4 @@
-"""Where workers are found beside those that the settings name, and how often the sources are asked.
+"""The sources of workers beyond the settings, and the interval of asking them.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -1,4 +1,4 @@
-"""How the sources of workers stand: whether each answers, how old its last answer is, and what it names.
+"""The state of the sources of workers: whether each answers, how old its last answer is, and what it names.
 
 Pure: the time is an argument. Above: running writes it, server.admin and the metrics read it. Below: base.
 """

@@ -1,4 +1,4 @@
-"""How the gateway speaks to inference engines.
+"""The gateway's clients of inference engines.
 
     from smg_core.engines import EngineSession
 
@@ -17,7 +17,7 @@ The names below load their modules when they are first used; inside the gateway,
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.engines.base import ChatEngine as ChatEngine
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from smg_core.request import Sampling as Sampling
     from smg_core.tokens import TokenIds as TokenIds
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.engines.base": (

@@ -159,7 +159,7 @@ class EngineOutput(Struct):
 
 @attrs.frozen
 class ModelInfo:
-    """What an engine says of its model. 0, empty or None means it did not say. `context_length` counts prompt and output;
+    """An engine's report of its model. 0, empty or None means it did not say. `context_length` counts prompt and output;
     `generates`: whether it writes text; `pools`: the pooled work it does else; `labels`: names of a classifier's classes."""
 
     model: str
@@ -205,8 +205,9 @@ class ProcessFacts:
 
 @attrs.frozen(cache_hash=True)
 class EngineFacts:
-    """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
-    cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
+    """The facts and abilities of one engine: as the engine itself reports it, or by the dialect's table for facts that the
+    dialect cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a
+    key.
 
     `takes_ids`: it is sent token ids and answers with token ids (`IdsEngine`); else it is sent the request itself, and answers
     with events (`ChatEngine`). `transport` is how it is called, "grpc" or "http", for metrics and traces. `n`: whether a request
@@ -526,7 +527,7 @@ class MediaPacking(Protocol):
 
 
 class Receiver(Protocol):
-    """Where a call's answer is pushed."""
+    """The receiver of a call's answer."""
 
     def messages(self, batch: list[bytes]) -> None:
         """All messages of the call that one read brought, without their 5-byte gRPC prefix."""

@@ -1,4 +1,4 @@
-"""What the owner of a call in flight asks of it. Pure. Above: base, which has these names too, transports and clients."""
+"""The role of a call in flight, for its owner. Pure. Above: base, which has these names too, transports and clients."""
 
 from typing import Protocol
 

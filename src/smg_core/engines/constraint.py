@@ -1,4 +1,4 @@
-"""What an engine holds its output to, and from where on.
+"""The constraint of an engine's output, and its beginning.
 
 Nothing here belongs to one dialect: each codec writes a constraint in its own words. Pure. Above: base, which hands both on.
 """

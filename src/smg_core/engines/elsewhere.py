@@ -1,4 +1,4 @@
-"""Where work is done that would hold up the event loop: the role that `engines` are given by those who own threads."""
+"""The place of work that would hold up the event loop: the role that `engines` are given by those who own threads."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""How the cache of a prompt gets from a prefill engine to a decode engine, by the dialect of the two and their connector.
+"""The hand-over of a prompt's cache from prefill to decode engine, by their dialects and connector.
 
 Decides which two engines can work on one request, what each of them is asked, and whether they are asked at the same time. Pure:
 ids are derived from the request's own. Above: pipeline.pairs.pairing makes the two calls, models.onboarding refuses what

@@ -1,4 +1,4 @@
-"""What an engine says of its KV cache while it works: blocks stored, removed and cleared, numbered, and the state as a whole.
+"""An engine's events about its KV cache: blocks stored, removed and cleared, numbered, and the state as a whole.
 
 The records that every dialect's KV events are read into (`Codec.kv_events`), and `KvCursor`, which tells from the numbers whether
 anything is missing. Pure. Above: engines.token_ids.client pushes the batches into a sink; routing keeps an index of them.

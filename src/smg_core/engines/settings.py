@@ -1,4 +1,4 @@
-"""What a connection to an engine may hold, and how long it waits.
+"""The bounds of a connection to an engine, and its time-outs.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

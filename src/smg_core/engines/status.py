@@ -128,8 +128,8 @@ def error_from_status(code: int, message: str = "") -> SmgError | None:
     name = NAMES[code] if known else "UNKNOWN"
     kind, sentence = _ERRORS[name]
     text = message[:_MAX_TEXT]
-    shown = name if known else f"status {code}"
-    detail = f"{shown}: {text}" if text else shown
+    label = name if known else f"status {code}"
+    detail = f"{label}: {text}" if text else label
     return kind(sentence, detail=detail, outside_text=text)
 
 

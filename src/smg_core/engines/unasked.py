@@ -1,4 +1,4 @@
-"""What an engine answers where its server has no such question: a base for those that are servers of HTTP (edge).
+"""The answers of an engine without such a question: a base for those that are servers of HTTP (edge).
 
 Above: the engines of Chat servers, of Realtime servers and of outside providers. Below: the records of answers.
 """

@@ -1,4 +1,4 @@
-"""What an operator may have an engine do beside serving: empty its cache, take a profile of itself, load and unload adapters,
+"""Operators' commands to an engine, other than serving: empty its cache, take a profile of itself, load and unload adapters,
 sleep and wake, stop generating for a while, take new weights.
 
 Records only; pure. Above: engines.base, whose `Codec.upkeep` writes such a request in a dialect, and the admin door, which asks

@@ -1,4 +1,4 @@
-"""Adapters that were loaded or unloaded at the admin door are known to all processes of the gateway at once (edge).
+"""Adapters loaded or unloaded at the admin door, made known to all processes at once (edge).
 
 The process that was asked tells the others on the channel which adapter of which engine is there now, or is gone. Each lets
 clients ask for it accordingly, and has the monitor probe the engine's workers at once, which lists the adapters anew: so what a

@@ -1,4 +1,4 @@
-"""LoRA adapters that engines load when a request asks for them, and let go of when others are asked for (edge).
+"""LoRA adapters loaded by engines when a request asks for them, and unloaded for others (edge).
 
 The settings name such adapters, each with its model and its folder on the engines' machines (`workers.adapters`). A request for
 one that no worker holds waits while a worker loads it; requests that come meanwhile wait for the same load. Where all that hold

@@ -1,4 +1,4 @@
-"""That an engine's caches are empty is known at once to all that keep what was in them (edge).
+"""Makes an engine's emptied caches known at once to all that count on them (edge).
 
 An engine that was started again is noticed by each process of the gateway itself (`workers.monitor`). That an operator has had an
 engine empty its caches is known to the process with the admin door alone: it tells the others on the channel. The message is an

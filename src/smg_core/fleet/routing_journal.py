@@ -1,4 +1,4 @@
-"""Keeps on disk what policies know of what was sent where, and tells them of it when the gateway starts again (edge).
+"""Stores on disk what policies know of sent prompts, and restores it at the next start (edge).
 
 Two files: one that is written to, and the one before; when the first is full it becomes the second. They are read before the
 first worker joins, in a thread, and told to the policies of their models, a little at a time. A file that cannot be read is left

@@ -1,4 +1,4 @@
-"""Has engines load adapters on demand, where the settings name such, and wake when a request needs them (edge).
+"""Has engines load adapters on demand, by the settings, and wake for a request (edge).
 
 A gateway without such adapters loads nothing of that. Above: the assembly. Below: `fleet.adapter_loading`, `fleet.sleeping`.
 """

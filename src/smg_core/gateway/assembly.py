@@ -161,7 +161,7 @@ class Assembly:
             observer,
             lookup.names_of,
             world.ids,
-            self._apart,
+            self._offload,
             table.permissions,
         )
         side_tasks = SideTasks(faults)
@@ -409,8 +409,8 @@ class Assembly:
         if life.started:
             running.driver.learn(rows)
 
-    def _apart(self, work: Callable[[], T], size: int, tenant: str) -> Awaitable[T]:
-        return self.services.running.executor.apart(work, size, tenant)
+    def _offload(self, work: Callable[[], T], size: int, tenant: str) -> Awaitable[T]:
+        return self.services.running.executor.offload(work, size, tenant)
 
     def _media_of(self, name: str, tenant: str) -> frozenset[str]:
         """The kinds of media that a model takes."""

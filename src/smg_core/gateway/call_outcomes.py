@@ -1,4 +1,4 @@
-"""What follows from how calls of workers went: monitor and policies are told, and requests go on with other workers (edge).
+"""The consequences of workers' calls: monitor and policies are told, and requests go on with other workers (edge).
 
 Above: the assembly, which gives these methods to the pipeline and to the monitor. Below: `serving.services`.
 """

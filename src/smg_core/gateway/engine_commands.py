@@ -1,4 +1,4 @@
-"""The commands that start engines which are known by name, and what is put into the words of any command.
+"""The commands that start engines by name, and the words put into any command.
 
 Pure. Above: `launched`, up.plan. Below: nothing.
 """

@@ -326,8 +326,8 @@ class Gateway:
         return self._in_process.client(sdk, **arguments)
 
     def sync_http_client(self, sdk: ModuleType | None = None, **arguments: object) -> Any:
-        """A synchronous client likewise, to be used from threads other than the one the gateway was started on. Raises
-        RuntimeError before the start."""
+        """A synchronous client likewise, for threads other than the one in which the gateway was started. Raises RuntimeError
+        before the start."""
         self._check_started()
         return self._in_process.sync_client(sdk, **arguments)
 

@@ -1,4 +1,4 @@
-"""Checks what a program gives a `Gateway` when that is made, so that wrong usage is refused where it is written (edge).
+"""Checks the arguments of a new `Gateway`, so that wrong usage is refused in its place (edge).
 
 Decides what is read (a dictionary of settings), what is refused and in which words, and whether the author of a policy or plugin
 is the one who reads the log: in a notebook and under pytest. Above: assembly, simulated. Below: config, fleet.

@@ -1,4 +1,4 @@
-"""Opens the guardrails of a gateway, those of the file that its settings name and those that its program gives (edge).
+"""Opens the guardrails of a gateway, from the file of its settings and from its program (edge).
 
 A gateway without them loads nothing of them. Above: the assembly. Below: guardrails, and who asks them.
 """

@@ -1,4 +1,4 @@
-"""A gateway that starts its engine as a child process, shows the progress of the start, and stops it (edge).
+"""Starts an engine as a child process of a gateway, shows its progress, and stops it (edge).
 
 `Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table of `engine_commands`; any
 other command does too. Above: `gateway.gateway`. `gateway.assembly` reaches the engine as it reaches any worker.

@@ -1,4 +1,4 @@
-"""Makes what meets requests' objectives from the settings, and changes it while the gateway runs (edge).
+"""Makes the objectives' performers from the settings, and changes them in a running gateway (edge).
 
 A gateway without it loads nothing of it. Above: the assembly. Below: objectives, and who asks them.
 """

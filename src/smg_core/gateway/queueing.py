@@ -1,4 +1,4 @@
-"""Makes the queues before the models from the settings, and has them go by others while the gateway runs (edge).
+"""Makes the queues before the models from the settings, and changes them in a running gateway (edge).
 
 A gateway without them loads nothing of them. Above: the assembly. Below: `waiting`.
 """

@@ -1,4 +1,4 @@
-"""What calls of tools cost: reserved of budgets before a call, charged and taken down where it gave a result (edge).
+"""The costs of calls of tools: reserved of budgets before a call, charged and taken down where it gave a result (edge).
 
 A call that failed, was left or was not allowed costs nothing. Rules that count by model or user are not for them. Above: the
 assembly, which gives it to the tools. Below: limits and accounts, where there are any.

@@ -10,7 +10,7 @@ its bounds, `prompts` walks requests, `answers` holds back what a model says. No
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.guardrails.records import GuardFindings as GuardFindings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smg_core.guardrails.records import Guardrail as Guardrail
     from smg_core.guardrails.records import GuardSpan as GuardSpan
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {"smg_core.guardrails.records": ("GuardFindings", "GuardQuestion", "GuardSpan", "Guardrail")},
 )

@@ -1,4 +1,4 @@
-"""Shows guardrails what a model says, before it leaves, and holds back what they have not passed yet (edge).
+"""Shows guardrails a model's output, and holds back text until they have passed it (edge).
 
 Of a text, the last characters are held back until more of it has come or it is over, so that what a guardrail looks for does not
 leave in part; the characters that have left before are shown with the next ones. Calls of tools are held back whole. Where
@@ -172,7 +172,7 @@ class GuardedAnswer:
             choice.release_all(left)
             return
         held = choice.held()
-        spans = await self._spans(held.shown, "output") if held.text else ()
+        spans = await self._spans(held.in_context, "output") if held.text else ()
         choice.release(held, spans, last=last, left=left)
 
     async def _annotation(self, choice: HeldChoice, event: Annotation) -> None:
@@ -183,9 +183,9 @@ class GuardedAnswer:
     async def _call(self, choice: HeldChoice, event: ToolCallEnd, left: list[Event]) -> None:
         call = choice.call(event)
         plain = None if call.custom else plain_json(call.arguments)
-        shown = call.arguments if plain is None else plain
-        spans = await self._spans(shown, "arguments") if shown else ()
-        events = masked_call(call, with_masks(shown, spans) if spans else None)
+        readable = call.arguments if plain is None else plain
+        spans = await self._spans(readable, "arguments") if readable else ()
+        events = masked_call(call, with_masks(readable, spans) if spans else None)
         if not events:
             raise GuardrailBlocked(self._name, "arguments")
         left += events
@@ -196,10 +196,12 @@ class GuardedAnswer:
         choice.release_all(left)
         payload = event.payload
         text = "" if choice.lists(event, _LISTS) else payload.decode(errors="replace")
-        shown = plain_json(text) or text
-        spans = await self._spans(shown, "output" if isinstance(event, HostedEnd) else "arguments") if shown else ()
+        readable = plain_json(text) or text
+        spans = (
+            await self._spans(readable, "output" if isinstance(event, HostedEnd) else "arguments") if readable else ()
+        )
         if spans:
-            changed = with_masks(shown, spans)
+            changed = with_masks(readable, spans)
             if plain_json(changed) is None:
                 raise GuardrailBlocked(self._name, "output")
             event = replace(event, payload=changed.encode())

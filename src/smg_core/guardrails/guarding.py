@@ -140,13 +140,13 @@ class Guarding:
         """The arguments of a call that is about to be made here, as guardrails leave them. Raises GuardrailBlocked and
         GuardrailFailed."""
         rails = self._for(caller, model, "arguments")
-        shown = plain_json(text) or text
-        if not rails or not shown:
+        readable = plain_json(text) or text
+        if not rails or not readable:
             return text
-        spans = await spans_found(rails, shown, "arguments", AskedFor(caller, model, request_id, report))
+        spans = await spans_found(rails, readable, "arguments", AskedFor(caller, model, request_id, report))
         if not spans:
             return text
-        left = with_masks(shown, spans)
+        left = with_masks(readable, spans)
         if plain_json(left) is None:
             raise GuardrailBlocked(rails[-1].rail.name, "arguments")
         return left

@@ -1,4 +1,4 @@
-"""What is held back of one choice of an answer, and what of it may leave.
+"""The text held back of one choice of an answer, and the part that may leave.
 
 Pure. Above: `answers`, which has guardrails asked. Below: the events, `texts`.
 """
@@ -45,7 +45,7 @@ class TextHeld:
     context: str
 
     @property
-    def shown(self) -> str:
+    def in_context(self) -> str:
         """What guardrails are shown."""
         return self.context + self.text
 

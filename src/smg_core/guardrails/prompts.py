@@ -124,8 +124,8 @@ class GuardedPrompt:
         spans = await self._spans(names + (tool.description or ""))
         if not spans:
             return tool.description
-        shown, left = masked_parts((names, tool.description or ""), spans)
-        if shown != names:
+        masked, left = masked_parts((names, tool.description or ""), spans)
+        if masked != names:
             raise GuardrailBlocked(self._rails[-1].rail.name, "input")
         return left
 
@@ -143,11 +143,11 @@ class GuardedPrompt:
     async def _json_text(self, text: str, free: bool) -> str:
         """A text that is JSON, unless it is `free`."""
         plain = None if free else plain_json(text)
-        shown = text if plain is None else plain
-        spans = await self._spans(shown)
+        readable = text if plain is None else plain
+        spans = await self._spans(readable)
         if not spans:
             return text
-        left = with_masks(shown, spans)
+        left = with_masks(readable, spans)
         if plain is not None and plain_json(left) is None:
             raise GuardrailBlocked(self._rails[-1].rail.name, "input")
         return left

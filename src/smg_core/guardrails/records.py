@@ -1,4 +1,4 @@
-"""What a guardrail is, what its check is asked, and what that answers.
+"""The role of a guardrail, the question to its check, and the answer.
 
 Pure. Above: everything in this room, and programs that give a gateway checks of their own. Below: the usage of an answer.
 """
@@ -42,7 +42,7 @@ class GuardFault(Exception):
 
 @attrs.frozen
 class GuardQuestion:
-    """What a check is asked: a `text` of a request for `model` of a tenant, or the addresses (URLs, `data:` among them) of
+    """The question to a check: a `text` of a request for `model` of a tenant, or the addresses (URLs, `data:` among them) of
     `pictures` that stand beside it, where the check sees those."""
 
     text: str
@@ -63,13 +63,13 @@ class GuardSpan:
 
     @property
     def mask(self) -> str:
-        """What stands in its place."""
+        """The text in its place."""
         return f"<{_LABEL.sub('_', self.label[:_LONGEST_LABEL]) or 'REDACTED'}>"
 
 
 @attrs.frozen
 class GuardFindings:
-    """What a check has found: the reasons why the text as a whole may not pass, and the parts of it that may not. Neither: it
+    """The findings of a check: the reasons why the text as a whole may not pass, and the parts of it that may not. Neither: it
     passes. `usage` is what the check has cost in tokens of `model`, where that is known."""
 
     blocked: tuple[str, ...] = ()

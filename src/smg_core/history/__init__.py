@@ -13,7 +13,7 @@ load their modules when they are first used.
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.history.guard import GuardedStore as GuardedStore
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from smg_core.history.store.base import StoredRecord as StoredRecord
     from smg_core.history.store.base import StoredResponse as StoredResponse
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.history.guard": ("GuardedStore",),

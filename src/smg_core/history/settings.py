@@ -1,4 +1,4 @@
-"""What is kept of requests after they were answered, where, and for how long.
+"""The settings of the history of answered requests.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
@@ -26,7 +26,7 @@ CENTURY = 36_500 * DAY
 
 @attrs.frozen
 class HistoryConfig:
-    """What is kept of requests after they were answered, where, and for how long."""
+    """The history of answered requests: its store, and for how long it has them."""
 
     url: str | None = option(
         None,

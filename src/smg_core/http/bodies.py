@@ -1,4 +1,4 @@
-"""Bounds the bytes of all requests' bodies that are held at once, while they are read and while they wait to be decoded.
+"""Bounds the bytes of all requests' bodies held at once, during reads and before decoding.
 
 Pure counting. Over the bound, the incomplete body that began first is given up, so a client that never finishes a large body
 keeps out nobody else's. A message on a WebSocket is a body too. Says also which bodies come too slowly. Above: handlers open one

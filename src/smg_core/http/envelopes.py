@@ -1,4 +1,4 @@
-"""Which API's error envelope answers a request that no API's handler answers.
+"""The API whose error envelope answers a request without a handler.
 
 An unknown path, a wrong method, an unreadable head: the client's SDK must be able to read these errors too. The path decides;
 where several APIs share a path, or none has it, the headers and the query do. The rules come from the rows of the APIs. Pure.

@@ -154,7 +154,7 @@ class Exchange:
     )
 
     plugged = False
-    """Whether plugins see the exchange; without them `shown`, `shows`, `set_apart` and `used` are not called."""
+    """Whether plugins see the exchange; without them `transform_request`, `shows`, `detach_request` and `used` are not called."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("query_string"):
@@ -208,7 +208,7 @@ class Exchange:
         return "" if parent is None else trace_id_of(parent)
 
     @property
-    def shown_path(self) -> str:
+    def loggable_path(self) -> str:
         """The path for logs."""
         return without_user(self.path)
 
@@ -218,7 +218,7 @@ class Exchange:
         return ExchangeEnded(
             peer=self.peer,
             method=self.method,
-            path=self.shown_path,
+            path=self.loggable_path,
             status=self.status or (finished.status if finished is not None else InternalError.status),
             sent=self.sent,
             seconds=seconds,
@@ -252,12 +252,12 @@ class Exchange:
         """The error that the client is told of instead of this one."""
         return error
 
-    async def shown(self, request: GenerationRequest) -> GenerationRequest:
+    async def transform_request(self, request: GenerationRequest) -> GenerationRequest:
         """The request that is answered in the place of a decoded one: what plugins leave of it. Raises SmgError."""
         return request
 
-    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
-        """As `shown`, of a request that is kept and run apart from this exchange, where its plugins are shown it. Raises
+    async def detach_request(self, request: GenerationRequest) -> GenerationRequest:
+        """As `transform_request`, of a request that is stored and run in the background, where its plugins see it. Raises
         SmgError."""
         return request
 

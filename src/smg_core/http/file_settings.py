@@ -1,4 +1,4 @@
-"""What may be set about files that clients keep here. Records of settings: `config` gathers them. Below: `settings`."""
+"""The settings of clients' files. Records of settings: `config` gathers them. Below: `settings`."""
 
 import attrs
 

@@ -168,8 +168,8 @@ def _without_last_slash(path: str, raw_path: bytes) -> tuple[str, bytes]:
 def _segments(path: str, coded: bool) -> str:
     """The segments, apart by `_SLASH`, decoded if they are `coded`: in one go, since `_SLASH` ends what is decoded together as a
     slash does."""
-    apart = path.replace("/", _SLASH)
-    return unquote(apart) if coded else apart
+    segments = path.replace("/", _SLASH)
+    return unquote(segments) if coded else segments
 
 
 def _group(pattern: str) -> tuple[str, ...]:

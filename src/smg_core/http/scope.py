@@ -1,4 +1,4 @@
-"""What passes between a server and the app: the types of ASGI, and what our own server puts in beside them.
+"""The scope between a server and the app: the types of ASGI, and what our own server puts in beside them.
 
 Our HTTP protocol tells an exchange when its client leaves (`Disconnect`), shows the certificate of the client, and writes pieces
 of an answer by a plain call (`DirectSend`). Decides nothing. Above: `exchange`, the server. Below: errors.

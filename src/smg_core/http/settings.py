@@ -1,4 +1,4 @@
-"""What the HTTP side, the served model and media in requests may be set to.
+"""The settings of the HTTP side, the served model, and media in requests.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -171,7 +171,7 @@ class ServerConfig:
 
 @attrs.frozen
 class ModelConfig:
-    """What the model is called and how its output is read."""
+    """The name of the model, and the reading of its output."""
 
     name: str | None = option(None, "Name to serve the model under, instead of the engine's.", flag="--model-name")
     served_names: tuple[str, ...] = option((), "Further names the model answers to; may be repeated.")
@@ -209,8 +209,8 @@ class ModelConfig:
         return (tenant and _aliased(name, own)) or _aliased(name, self.aliases) or name
 
     def expected(self, own: str | None, adapters: Iterable[str]) -> frozenset[str]:
-        """The names by which clients may ask for the model of a worker, or for its `adapters`, as far as the settings say: `own`
-        is the worker's. Empty where its engine says the name."""
+        """The names for the model of a worker, or for its `adapters`, as far as the settings have them: `own` is the worker's.
+        Empty where its engine says the name."""
         called = own or self.name
         return frozenset([called, *self.served_names, *adapters]) if called else frozenset()
 

@@ -1,4 +1,4 @@
-"""The error that ends a stream of events which has begun, because a plugin refused the rest of it or failed (edge).
+"""The error that ends a running stream of events, from a plugin's refusal or failure (edge).
 
 Above: `plugged`, `wrapping` and `responses_socket`. Below: the exchange, envelopes.
 """

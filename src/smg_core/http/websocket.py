@@ -63,7 +63,7 @@ class DirectReceive:
 
 class WebSocket(Exchange):
     """One connection. `read` and `send` are for after `accept`. `identify` finds the caller anew: a connection outlives keys.
-    `met` are the plugins that stood at the door when it came. `outcome` says how the connection ended, as in ExchangeEnded."""
+    `met` are the plugins that applied when it was opened. `outcome` says how the connection ended, as in ExchangeEnded."""
 
     __slots__ = ("_closed", "identify", "met", "outcome")
 

@@ -10,7 +10,7 @@ Below: `recording`, the history, its locks, the background.
 import asyncio
 import logging
 
-from smg_core.background.service import Background
+from smg_core.background.service import background_service
 from smg_core.errors import ClientGone, SmgError
 from smg_core.history.store.base import PutRecord, StoredRecord
 from smg_core.http.endpoint import Handler, id_prefix_of
@@ -67,7 +67,7 @@ class Idempotency:
         if kept is None:
             await self._run(exchange, handler, owner, place)
         elif kept.body is None:
-            await Background.of(services).answer_again(exchange, kept.goes_on, REPLAYED)
+            await background_service(services).answer_again(exchange, kept.goes_on, REPLAYED)
         else:
             await _send_again(kept, exchange)
 

@@ -1,4 +1,4 @@
-"""What is kept of a request with an Idempotency-Key, and how another request is found to be the same.
+"""The stored answer to a request with an Idempotency-Key, and the test for the same request.
 
 Pure. A request is the same when its path, its query and its body are. The boundary between the parts of a form counts for
 nothing, and neither does the time in a gzip body, since clients make new ones for each try. Above: `answering`. Below: errors.

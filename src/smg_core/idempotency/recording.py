@@ -1,4 +1,4 @@
-"""Holds the answer to the first request with an Idempotency-Key until it is over, so that it can be kept (edge).
+"""Holds the answer to the first request with an Idempotency-Key until its end, to store it (edge).
 
 The request is answered to its end also where its client leaves, for a while: the client's next try, which waits for that
 answer, is not run then. Above: `answering`. Below: `kept`, the exchange.

@@ -1,4 +1,4 @@
-"""How long, and how much of, the answers to requests with an Idempotency-Key are kept.
+"""Time and size limits of the stored answers to requests with an Idempotency-Key.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -50,7 +50,7 @@ log = logging.getLogger("smg.auth")
 
 ANYBODY = Caller()
 """The caller of every request to a gateway that tells none apart: it may do everything."""
-_SHOWN = 200  # characters of an address that a line of the log repeats
+_LONGEST_QUOTE = 200  # characters of an address that a line of the log repeats
 
 
 class Identify(Protocol):
@@ -281,7 +281,9 @@ class Identity:
         again = self._repeats.note((network_of(address), error.message), now)
         if again is not None:
             repeats = f", {again} more like it since the last time" if again else ""
-            log.warning("refused a credential from %s: %s%s", address[:_SHOWN] or "a peer", error.message, repeats)
+            log.warning(
+                "refused a credential from %s: %s%s", address[:_LONGEST_QUOTE] or "a peer", error.message, repeats
+            )
 
 
 def _beginning(credential: Credential) -> str:

@@ -1,4 +1,5 @@
-"""What is counted, and for whom: an account is one hour of one tenant, key, model and so on, and has amounts that are added up.
+"""The accounts of the ledger, and their amounts: an account is one hour of one tenant, key, model and so on, and has amounts that
+are added up.
 
 Pure. The amounts of the requests since the last write are gathered in `Sums`, which has a bound. Above: `keeping`, `statements`.
 Below: the usage of an answer.

@@ -1,4 +1,4 @@
-"""What can be asked of the ledger: from when to when, apart by what and in which steps of time, for whom.
+"""The questions to the ledger: from when to when, apart by what and in which steps of time, for whom.
 
 Pure. Above: the routes. Below: `accounts`, the windows of the calendar.
 """
@@ -114,8 +114,8 @@ def _steps(window: Window, zone: str, period: Period) -> tuple[Period, ...]:
 def report_of(query: UsageQuery, rows: Sequence[Sequence[object]]) -> UsageReport:
     """The report of rows as a store gives them: the step, the values of the axes, the amounts; one more than are wanted where
     there are further ones."""
-    shown, more = rows[: query.limit], len(rows) > query.limit
-    return UsageReport("list", [_row(query, each) for each in shown], more, query.after + query.limit if more else None)
+    page, more = rows[: query.limit], len(rows) > query.limit
+    return UsageReport("list", [_row(query, each) for each in page], more, query.after + query.limit if more else None)
 
 
 def _row(query: UsageQuery, row: Sequence[object]) -> UsageRow:

@@ -1,4 +1,4 @@
-"""What keeps the accounts: a protocol that each store has.
+"""The role of the store of accounts: a protocol that each store has.
 
 A batch is written once: it has the name of its writer and a number, and a store that has it already does nothing. So a write
 whose answer was lost is made again. Above: `keeping`. Below: `accounts`, `queries`.

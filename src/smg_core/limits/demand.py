@@ -1,4 +1,4 @@
-"""What a request takes of each unit, and how much that will be before it has been answered: an estimate that follows the answers.
+"""A request's demand of each unit, and its estimate before the answer: an estimate that follows the answers.
 
 Pure. Above: `serving.limiting`. Below: nothing.
 """

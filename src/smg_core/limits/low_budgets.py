@@ -1,4 +1,4 @@
-"""Says once of each budget that most of it is spent, so that somebody can do something before requests are refused.
+"""Warns once of each budget that is mostly spent, before requests are refused.
 
 Pure: it writes to the log alone. Above: `serving.limiting`. Below: rules, counters.
 """

@@ -1,4 +1,4 @@
-"""The rules that are for one who asks for one model, worked out once, and what a request claims of each.
+"""The rules for one caller of one model, worked out once, and a request's claims on each.
 
 Pure. Above: `serving.limiting`. Below: rules, the decision.
 """

@@ -68,7 +68,7 @@ class Price:
         return next(rate for start, rate in reversed(rates) if prompt_tokens > start or not start)
 
     @property
-    def shown(self) -> Mapping[str, str]:
+    def listed(self) -> Mapping[str, str]:
         """The rates of short prompts, as decimals, for people who choose a model."""
         return {kind: format(rates[0][1], "f") for kind, rates in self.rates.items()}
 

@@ -1,4 +1,4 @@
-"""What a Valkey or Redis is asked for limits: the function that counts there, and its arguments in the form that it reads.
+"""The script of a Valkey or Redis for limits: the function that counts there, and its arguments in the form that it reads.
 
 Pure. All operations of a batch are one call: a claim charges all its rules or none, what is put right always counts. Rates are
 counted by the server's own clock. Numbers in the server are doubles, exact to 2^53: products are worked out here, so that the

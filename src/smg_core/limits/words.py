@@ -22,7 +22,7 @@ _NOUNS = {"requests": "requests", "tokens": "tokens", "input_tokens": "input tok
 _ROUNDED = 1000
 _FIGURES = (b"limit", b"remaining", b"reset")
 _BOTH = (("requests", ("requests",)), ("tokens", _TOKENS))
-_APART = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
+_BY_DIRECTION = (("input-tokens", ("input_tokens",)), ("output-tokens", ("output_tokens",)))
 _DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, ...]], ...]] = {
     # what a family tells of, in which units that is, and the names of its figures
     "openai": tuple(
@@ -30,7 +30,7 @@ _DIMENSIONS: dict[HeaderFamily, tuple[tuple[str, tuple[str, ...], tuple[bytes, .
     ),
     "anthropic": tuple(
         (name, units, tuple(b"anthropic-ratelimit-%b-%b" % (name.encode(), each) for each in _FIGURES))
-        for name, units in _BOTH + _APART
+        for name, units in _BOTH + _BY_DIRECTION
     ),
 }
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000}
@@ -38,10 +38,10 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 60480
 
 def limit_headers(family: HeaderFamily, states: _RuleStates, wall_s: float, *, standard: bool = False) -> list[_Header]:
     """The headers of an answer: of each dimension the rule with the smallest share left."""
-    shown = [each for each in states if each[0].private and each[0].window and each[0].unit != "money"]
+    reported = [each for each in states if each[0].private and each[0].window and each[0].unit != "money"]
     dimensions = _DIMENSIONS[family]
     binding: dict[str, tuple[float, Fullness]] = {}
-    for rule, full in shown:
+    for rule, full in reported:
         share = full.remaining / full.limit
         for name, units, _ in dimensions:
             if rule.unit in units and (name not in binding or share < binding[name][0]):
@@ -57,7 +57,7 @@ def limit_headers(family: HeaderFamily, states: _RuleStates, wall_s: float, *, s
             if full.full_us is not None:  # what never comes back has no such time
                 text = _duration(full.full_us) if family == "openai" else _stamp(wall_s, full.full_us)
                 headers.append((reset, text.encode()))
-    return headers + (_standard(shown) if standard else [])
+    return headers + (_standard(reported) if standard else [])
 
 
 def _duration(us: int) -> str:
@@ -79,11 +79,11 @@ def _stamp(wall_s: float, us: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _standard(shown: list[tuple[LimitRule, Fullness]]) -> list[_Header]:
+def _standard(reported: list[tuple[LimitRule, Fullness]]) -> list[_Header]:
     """The fields of the IETF's draft."""
     policies: list[str] = []
     states: list[str] = []
-    for rule, full in shown:
+    for rule, full in reported:
         if rule.window in _SECONDS:
             name = f'"{rule.unit}-{rule.window}"'
             policies.append(f"{name};q={full.limit};w={_SECONDS[rule.window]}")

@@ -1,4 +1,4 @@
-"""How many CPUs this process may use (edge).
+"""The number of CPUs for this process (edge).
 
 Read once at the start, where the settings leave a number of processes or threads open. A container or a service may have less
 than the machine: by the CPUs that it is bound to, or by the time that its control group may take of them. Above: serve, loading,

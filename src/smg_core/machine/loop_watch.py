@@ -21,7 +21,7 @@ __all__ = ["LoopHealth", "LoopWatch"]
 
 log = logging.getLogger("smg.loop")
 
-SHOWN = 16  # places of a stack that a line of the log has
+MOST_FRAMES = 16  # places of a stack that a line of the log has
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class LoopWatch:
 def _places(frame: FrameType | None) -> "list[str]":
     """Where a thread is: the innermost place first."""
     found: list[str] = []
-    while frame is not None and len(found) < SHOWN:
+    while frame is not None and len(found) < MOST_FRAMES:
         code = frame.f_code
         found.append(f"{code.co_filename.rpartition('/site-packages/')[2]}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back

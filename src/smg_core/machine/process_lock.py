@@ -1,4 +1,4 @@
-"""A lock between the processes of a gateway, which a process that ends gives up, however it ends (edge).
+"""A lock between the processes of a gateway, released when its holder ends in any way (edge).
 
 A lock in shared memory stays locked when the process that holds it is killed; one on a file does not. Above: processes.supervisor
 makes it, server.processes uses it. Below: nothing.

@@ -1,4 +1,4 @@
-"""Tells the service manager that started the gateway how it is, where it asks for that (sd_notify(3)) (edge).
+"""Reports the gateway's state to the service manager that started it (sd_notify(3)) (edge).
 
 systemd names a socket in NOTIFY_SOCKET; elsewhere nothing is told. Above: processes.serve, processes.supervisor. Below: the
 environment.

@@ -1,4 +1,4 @@
-"""A block of memory that processes share, with a lock that a process which ends gives up, however it ends (edge).
+"""A block of memory shared by processes, with a lock released when its holder ends (edge).
 
 It is a file without a name: no page of it exists before something is written there, and it is gone with the last process that has
 it. Above: processes.telemetry makes it. Below: the lock.

@@ -1,4 +1,4 @@
-"""What of a gateway takes part in the mesh: limits, loads, workers, keys.
+"""A gateway's part in the mesh: limits, loads, workers, keys.
 
 Begin with `opening`, which makes a member of a gateway. Each part says what is new of this gateway and makes something of what
 others say: `counters` of limits, `loads` of requests in flight and health, `workers` of the roster, `revoked` of keys,

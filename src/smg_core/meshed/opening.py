@@ -144,10 +144,12 @@ class GatewayMesh:
             "bytes": replica.size,
             **{name: tally[name] for name in ("sent", "sent_bytes", "received", "received_bytes")},
             "refused": {name: count for name, count in refused.items() if count},
-            "members": [self._shown(each, now) for each in sorted(member.link.members, key=lambda each: each.name)],
+            "members": [
+                self._member_row(each, now) for each in sorted(member.link.members, key=lambda each: each.name)
+            ],
         }
 
-    def _shown(self, seen: SeenMember, now: float) -> dict[str, Any]:
+    def _member_row(self, seen: SeenMember, now: float) -> dict[str, Any]:
         node = self.member.node
         writer, peer = node.replica.latest(seen.name), node.peers.get(seen.name)
         return {

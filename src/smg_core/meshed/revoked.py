@@ -1,4 +1,4 @@
-"""Tells the other gateways of virtual keys that are revoked here, so that none of them takes one that it remembers.
+"""Tells other gateways of virtual keys revoked here, so that none takes one from its cache.
 
 Pure: the time is an argument. Each gateway says again what it has heard, so that one that comes later knows it too. A key that is
 named here is looked up in the store before it is taken. Above: the opening. Below: the virtual keys, the state of the mesh.

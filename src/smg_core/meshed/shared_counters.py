@@ -1,4 +1,4 @@
-"""Counts limits over all gateways of a mesh where this one has several processes, which count in memory that they share.
+"""Counts limits over a mesh for a gateway of several processes, in memory that they share.
 
 Each process decides by the same counters and the same rows (`SharedMeshCounters`), so together they are one gateway to the
 others. One of them speaks for all (`SharedSpeaker`): it tells what was charged here, and counts here what others have charged. A

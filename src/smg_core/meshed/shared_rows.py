@@ -1,4 +1,4 @@
-"""What several processes of one gateway have charged of limits that count over a mesh, in a block of memory that they share.
+"""Charges of mesh-wide limits by the processes of one gateway, in a block of memory that they share.
 
 A row is one scope: its rule in numbers, what this gateway has charged in two windows, what was taken since all gateways have
 heard of it last (a round), and what of others' charges was counted here. Rows in which something has changed wait in a ring for

@@ -1,4 +1,4 @@
-"""Passes what the process of a gateway that is in the mesh hears on to the other processes of that gateway (edge).
+"""Passes on news of the mesh from the process that is in it to the gateway's others (edge).
 
 They count limits and requests in memory that they share, and tell each other of workers anyway. What is left is what other
 gateways have in flight at each worker, whether most of them do not reach it, and keys that are revoked. Above: the gateway's

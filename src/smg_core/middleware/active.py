@@ -72,10 +72,10 @@ class Active:
 
 @attrs.frozen
 class AnswerWatcher:
-    """A plugin of an exchange that looks at what the model says: at its `events`, or at its texts. `shown` is the order of the
+    """A plugin of an exchange that looks at what the model says: at its `events`, or at its texts. `seen` is the order of the
     events that it was shown, `left` that of those that it has left."""
 
     active: Active
     events: bool
-    shown: EventOrder = attrs.field(factory=EventOrder)
+    seen: EventOrder = attrs.field(factory=EventOrder)
     left: EventOrder = attrs.field(factory=EventOrder)

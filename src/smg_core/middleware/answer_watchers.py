@@ -1,4 +1,4 @@
-"""What a model says, as the plugins of an exchange leave it: the events between the engine and the encoder of an API (edge).
+"""A model's output, as the plugins of an exchange leave it: the events between the engine and the encoder of an API (edge).
 
 Plugins that look at texts are shown those of each block piece by piece, and its end, where what was held back comes out. Plugins
 in Python may look at the events themselves. So one plugin works on every API, streamed and whole, and what is kept of an answer
@@ -116,7 +116,7 @@ class _Texts:
         block = self._blocks.get(index)
         return block is not None and block.changed
 
-    def _shown(self, index: int, block: _Block, text: str, *, last: bool) -> Generator[Awaitable[str], str, str]:
+    def _passed(self, index: int, block: _Block, text: str, *, last: bool) -> Generator[Awaitable[str], str, str]:
         piece = AnswerPiece(text, block.kind, self._first + index, last)
         left = self._chain.watched_piece(self._link, piece)
         return left if isinstance(left, str) else (yield left)
@@ -127,7 +127,7 @@ class _Texts:
             kind: _Kind = _DELTAS[type(event)]  # type: ignore[assignment]
             block = self._blocks[event.index] = _Block(kind, _with_text(event, ""))
         before = event.arguments if isinstance(event, ToolCallDelta) else event.text
-        text = yield from self._shown(event.index, block, before, last=False)
+        text = yield from self._passed(event.index, block, before, last=False)
         block.changed = block.changed or text != before
         if block.kind == "arguments":
             block.arguments.append(text)
@@ -144,7 +144,7 @@ class _Texts:
         if block is None:
             left.append(event)
             return
-        text = yield from self._shown(event.index, block, "", last=True)
+        text = yield from self._passed(event.index, block, "", last=True)
         if text:
             block.changed = block.has_come = True
             block.arguments.append(text)

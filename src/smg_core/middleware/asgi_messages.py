@@ -1,4 +1,4 @@
-"""Checks the messages that an ASGI middleware sends, and gives to what it wraps, by the rules of ASGI and of HTTP.
+"""Checks the messages of an ASGI middleware in both directions, by the rules of ASGI and HTTP.
 
 A server answers a message that breaks them by an error, or closes the connection without an answer. Here it is told whose message
 it was, before any of it has left. Pure. Above: plugins.asgi_exchange. Below: `base`.
@@ -27,7 +27,7 @@ _FRAMING = frozenset({b"transfer-encoding"})
 _CLOSES = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 """Codes with which a WebSocket may be closed (RFC 6455, 7.4, and the registry of IANA)."""
 _LONGEST_REASON = 123  # bytes
-_SHOWN = 60  # characters of what a middleware sent that are told
+_LONGEST_QUOTE = 60  # characters of what a middleware sent that are told
 
 
 def _pairs(headers: object) -> list[tuple[bytes, bytes]]:
@@ -40,11 +40,11 @@ def _pairs(headers: object) -> list[tuple[bytes, bytes]]:
         if not isinstance(name, bytes) or not isinstance(value, bytes):
             raise MiddlewareFault("sent a header that is no pair of bytes")
         if not _NAME.fullmatch(name):
-            raise MiddlewareFault(f"sent a header of the name {name[:_SHOWN]!r}, which is none")
+            raise MiddlewareFault(f"sent a header of the name {name[:_LONGEST_QUOTE]!r}, which is none")
         if not _VALUE.fullmatch(value):
-            raise MiddlewareFault(f"sent the header {name[:_SHOWN].decode()} with a value that is none")
+            raise MiddlewareFault(f"sent the header {name[:_LONGEST_QUOTE].decode()} with a value that is none")
         if name.lower() in _FRAMING:
-            raise MiddlewareFault(f"sent the header {name[:_SHOWN].decode()}, which is the server's")
+            raise MiddlewareFault(f"sent the header {name[:_LONGEST_QUOTE].decode()}, which is the server's")
         found.append((name, value))
     return found
 
@@ -85,7 +85,7 @@ class SentAnswer:
         elif kind in self._extensions:
             self.ended = True  # what it does is known to the server alone
         else:
-            raise MiddlewareFault(f"sent a message of the type {kind[:_SHOWN]!r}")
+            raise MiddlewareFault(f"sent a message of the type {kind[:_LONGEST_QUOTE]!r}")
 
     def _start(self, kind: str, message: Mapping[str, object]) -> None:
         if kind != "websocket.close" and self.started:
@@ -97,7 +97,7 @@ class SentAnswer:
             self._accepted = True
         status = message.get("status", STARTS[kind])
         if kind.endswith("response.start") and not (isinstance(status, int) and 200 <= status <= 599):
-            raise MiddlewareFault(f"sent the status {str(status)[:_SHOWN]}, which is none of an answer")
+            raise MiddlewareFault(f"sent the status {str(status)[:_LONGEST_QUOTE]}, which is none of an answer")
         headers = _pairs(message.get("headers", ()))
         self._length = _length(headers)
         if not self.started:
@@ -169,4 +169,4 @@ def check_received(message: object) -> None:
         if not isinstance(text, str | None) or not isinstance(data, bytes | None):
             raise MiddlewareFault("gave a frame that is neither text nor bytes")
     elif kind not in ("http.disconnect", "websocket.connect", "websocket.disconnect"):
-        raise MiddlewareFault(f"gave a message of the type {kind[:_SHOWN]!r}")
+        raise MiddlewareFault(f"gave a message of the type {kind[:_LONGEST_QUOTE]!r}")

@@ -73,8 +73,8 @@ class MiddlewareFault(Exception):
 
 @attrs.frozen
 class About:
-    """What is known of an exchange; no verdict changes it. `tenant` and `principal` are empty before the caller is known, `model`
-    before the body was read. `route` is the pattern of the route, `path` the path as sent, without the query."""
+    """The known facts of an exchange; no verdict changes it. `tenant` and `principal` are empty before the caller is known,
+    `model` before the body was read. `route` is the pattern of the route, `path` the path as sent, without the query."""
 
     request_id: str
     method: str
@@ -124,7 +124,7 @@ class AnswerPiece:
 
 @attrs.frozen
 class End:
-    """How an exchange ended: `outcome` is "ok" or the name of the error; tokens are None where they are not known."""
+    """The end of an exchange: `outcome` is "ok" or the name of the error; tokens are None where they are not known."""
 
     status: int
     outcome: str

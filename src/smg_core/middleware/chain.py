@@ -51,7 +51,7 @@ from smg_core.middleware.request_checks import BoundRequest, changed_request, un
 from smg_core.middleware.settings import MiddlewareConfig
 from smg_core.request import GenerationRequest
 
-__all__ = ["Apart", "Happened", "NamesOf", "PluginChain", "PluginRules", "ReportHappened", "When"]
+__all__ = ["Happened", "NamesOf", "Offload", "PluginChain", "PluginRules", "ReportHappened", "When"]
 
 When = Literal["before_identity", "after_identity"]
 T = TypeVar("T")
@@ -76,7 +76,7 @@ NamesOf = Callable[[str], Collection[str]]
 """All names of the models that a request for one may lead to; "" is asked for by a request that names none."""
 
 
-class Apart(Protocol):
+class Offload(Protocol):
     """Does `work` on texts of `size` bytes or characters together, of a tenant: off the event loop where they are long."""
 
     def __call__(self, work: Callable[[], T], size: int, tenant: str) -> Awaitable[T]: ...
@@ -92,7 +92,7 @@ class PluginRules:
 
     config: MiddlewareConfig = attrs.field(factory=MiddlewareConfig)
     bound: BoundRequest = unbound
-    apart: Apart = _at_once
+    offload: Offload = _at_once
 
 
 class PluginChain:
@@ -137,7 +137,7 @@ class PluginChain:
         return head, identified
 
     def join(self, about: About) -> None:
-        """Begin the plugins before identity, whose head hook is for those who come to the door: this exchange is a request within
+        """Begin the plugins before identity, whose head hook is for every connection: this exchange is a request within
         another one, of a caller who is known."""
         self._about = about
         for at, link in enumerate(self._links):
@@ -330,12 +330,12 @@ class PluginChain:
             left = checked(checked_events, event, (event,) if changed is None else changed, link.left)
         except MiddlewareFault as fault:
             self._failed(active, "event", fault)
-            if link.shown != link.left:
+            if link.seen != link.left:
                 active.refusal = _failure(active.link.entry, fault)
                 raise active.refusal from fault
             return (event,)
         if is_of_choice(event):
-            link.shown.take(event)
+            link.seen.take(event)
         if left != (event,):
             self._report(Happened(active.link.entry.name, "event", "changed"))
         return left
@@ -364,7 +364,7 @@ class PluginChain:
                 return request
             weight = checked(weight_of, request, change)
             check = partial(checked, changed_request, request, change, self._config.body_bytes, self._rules.bound)
-            changed = await self._rules.apart(check, weight, request.caller.tenant)
+            changed = await self._rules.offload(check, weight, request.caller.tenant)
         except MiddlewareFault as fault:
             self._failed(active, "request", fault)
             return request
@@ -453,16 +453,16 @@ class PluginChain:
             active = asked[number]
             if active.is_out():
                 continue
-            shown = piece if text is piece.text else attrs.evolve(piece, text=text)
+            watched = piece if text is piece.text else attrs.evolve(piece, text=text)
             if active.is_in_call:
-                return self._piece_waiting(asked, number, shown, None)
+                return self._piece_waiting(asked, number, watched, None)
             try:
-                verdict = piece_verdict(active.session, shown)
+                verdict = piece_verdict(active.session, watched)
             except MiddlewareFault as fault:
                 text = self._piece_failed(active, fault, text)
                 continue
             if isinstance(verdict, Awaitable):
-                return self._piece_waiting(asked, number, shown, verdict)
+                return self._piece_waiting(asked, number, watched, verdict)
             text = self._piece_text(active, verdict, text)
         return text
 
@@ -549,7 +549,7 @@ class PluginChain:
     async def _bounded(self, text: object) -> str:
         """A body that a plugin made. Raises MiddlewareFault for one that is too large, and for what is no text."""
         check = partial(checked, bounded_text, text, self._config.body_bytes)
-        return await self._rules.apart(check, len(text) if isinstance(text, str) else 0, self._about.tenant)
+        return await self._rules.offload(check, len(text) if isinstance(text, str) else 0, self._about.tenant)
 
     def _change(self, active: Active, hook: HookName, verdict: object, kind: type[T]) -> T | None:
         """The change that a verdict asks for, None for none. Raises what refuses, and MiddlewareFault for what is no verdict."""

@@ -1,4 +1,4 @@
-"""What an operator says of each plugin: where it is, when it runs, and what happens when it fails.
+"""An operator's entry for each plugin: where it is, when it runs, and what happens when it fails.
 
 Decides whether a list of plugins makes sense, and whether one of them applies to an exchange. Pure: the text of a file is handed
 in. Above: `chain`, `wasm`, `server`. Below: `smg_core.settings`.
@@ -52,10 +52,9 @@ def _one_of(*choices: str) -> Any:
 
 @attrs.frozen
 class Limits:
-    """What one call of a component, and one instance of it, may use. `deadline_ms`: milliseconds of a call, also of a hook in
-    Python that waits; `instances`: how many
-    exist at once; `waiting_ms`: how long an exchange waits for one; `memory_mib`: memory of one; `stack_kib`: its stack;
-    `log_lines`: lines that it may log within a minute."""
+    """The limits of one call of a component, and of one instance of it. `deadline_ms`: milliseconds of a call, also of a hook in
+    Python that waits; `instances`: how many exist at once; `waiting_ms`: how long an exchange waits for one; `memory_mib`: memory
+    of one; `stack_kib`: its stack; `log_lines`: lines that it may log within a minute."""
 
     deadline_ms: float = attrs.field(default=_COMPUTING_MS, validator=_within(1, 300_000))
     memory_mib: float = attrs.field(default=16.0, validator=_within(0.0625, 4096))

@@ -25,7 +25,7 @@ class PluginPlan:
         found = [each for each in self.links if each.entry.kind != ASGI and each.entry.is_on_route(about)]
         return PluginChain(found, about, self.rules, report, names_of or (lambda name: (name,))) if found else None
 
-    def at_the_door(self, about: About | None = None) -> tuple[Middleware, ...]:
+    def on_arrival(self, about: About | None = None) -> tuple[Middleware, ...]:
         """What meets a connection only once, when it is opened: ASGI middleware, and plugins that are asked whose it is. All of
         it, or what applies to one connection."""
         return tuple(

@@ -1,4 +1,4 @@
-"""Checks a decoded request that a plugin put in the place of another, by the rules that hold for clients.
+"""Checks a request that a plugin put in place of another, by the rules for clients.
 
 Only what the plugin changed is looked at, so that the work is small where the change is. Pure. Above: `chain`. Below: `base`,
 `request_types`.

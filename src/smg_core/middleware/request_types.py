@@ -16,7 +16,7 @@ from msgspec import Struct
 
 __all__ = ["Misfit", "TooMuch", "Walk"]
 
-_SHOWN = 60  # characters of a type's name in a complaint
+_LONGEST_QUOTE = 60  # characters of a type's name in a complaint
 _OBJECT = 16  # characters that an object counts for, beside those of its text
 _ID = 2  # characters that a token id takes in JSON, with its comma
 _DEEPEST = 512  # levels of free-form JSON
@@ -151,7 +151,7 @@ class Walk:
 
 
 def _misfit(value: object, at: str) -> Misfit:
-    return Misfit(f"{at} is of the type {type(value).__name__[:_SHOWN]}")
+    return Misfit(f"{at} is of the type {type(value).__name__[:_LONGEST_QUOTE]}")
 
 
 def _is_text(value: object) -> bool:

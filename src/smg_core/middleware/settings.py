@@ -1,4 +1,4 @@
-"""Which middleware runs, and its bounds.
+"""The settings of middleware, and its bounds.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -1,4 +1,4 @@
-"""The plugins around calls of the store of the history, by the order and failure of all plugins (edge).
+"""The plugins around calls of the history's store, by the order and failure of all plugins (edge).
 
 Each plugin that applies to the tenant is asked before a call, in the order of the list: it lets it happen, changes its texts, or
 rejects it; after the call all are told. A session of a plugin is of one call. Routes and models do not apply: a call has none.
@@ -50,7 +50,7 @@ class StoragePlugins:
         is "closed"."""
         changed: dict[str, str] = {}
         for link in self._for(call.tenant, "store"):
-            shown = StorageCall(
+            current = StorageCall(
                 call.operation,
                 call.kind,
                 call.id,
@@ -59,7 +59,7 @@ class StoragePlugins:
                 tuple((name, changed.get(name, text)) for name, text in call.texts),
             )
             try:
-                changed.update(await self._asked(link, shown))
+                changed.update(await self._asked(link, current))
             except MiddlewareFault as fault:
                 self._failed(link, "store", fault)
         return changed

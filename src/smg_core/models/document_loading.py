@@ -1,4 +1,4 @@
-"""Whether documents are read and media fetched here, and loading what does it when the first one comes (edge).
+"""Loads the reading of documents and fetching of media when the first comes, where allowed (edge).
 
 Above: models.loading. Below: models.document_service and models.passed_media, which are imported in a thread, since they need
 Pillow and others.

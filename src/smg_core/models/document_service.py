@@ -58,10 +58,10 @@ class GatewayDocuments:
         read = await together([self._contents(item, tenant, count, room > 0) for item in items])
         found: list[ReadDocument] = []
         for each in read:
-            shown = each.pictures[:room]
-            room -= len(shown)
-            unseen = each.unseen + len(each.pictures) - len(shown)
-            found.append(ReadDocument(each.text, tuple([(picture.at, picture.data) for picture in shown]), unseen))
+            pictures = each.pictures[:room]
+            room -= len(pictures)
+            unseen = each.unseen + len(each.pictures) - len(pictures)
+            found.append(ReadDocument(each.text, tuple([(picture.at, picture.data) for picture in pictures]), unseen))
         return found
 
     async def _contents(self, item: MediaItem, tenant: str, count: ByteCount, pictures: bool) -> DocumentContents:

@@ -1,4 +1,4 @@
-"""From where files of requests may be fetched, and whose certificates are believed, as the settings of media say (edge).
+"""The places from which files of requests may be fetched, and the trusted certificates (edge).
 
 Above: models.media_service and models.document_service, which fetch. Below: smg_multimodal's rules.
 """

@@ -1,4 +1,4 @@
-"""Which policy is made for which model and role: of the program's argument, else of the settings.
+"""The policy for each model and role: of the program's argument, else of the settings.
 
 Pure. Above: gateway.assembly, config.check. Below: routing.
 """

@@ -1,4 +1,4 @@
-"""Where the keys of sealed content and of cache salts come from: settings, a file, or chance (edge).
+"""The sources of the keys of sealed content and of cache salts: settings, a file, or chance (edge).
 
 Above: gateway.assembly, when a gateway starts. Below: sealing.
 """

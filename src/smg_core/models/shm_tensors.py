@@ -1,4 +1,4 @@
-"""Tensors that engines on this host read from shared memory, instead of getting them in the message (edge).
+"""Tensors for engines on this host, in shared memory instead of in the message (edge).
 
 Decides nothing about requests: `TensorSharing.share` is called once per engine call, and the tensors are released when that call
 is over. Above: models.model_media. Below: smg_multimodal's shared memory.

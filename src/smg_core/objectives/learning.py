@@ -1,4 +1,4 @@
-"""How long a worker takes to its first token, and from one token to the next: learned from each answer.
+"""A worker's times to its first token and between tokens: learned from each answer.
 
 Recursive least squares over what is known when a request is sent, with the past forgotten slowly. A worker that is new is
 predicted by what all have in common. Memory is a few numbers a worker. Pure. Above: `objectives`, bench. Below: nothing.

@@ -1,4 +1,4 @@
-"""Which workers can meet what a request asks of its times, what is done where none can, and what was learned from the answer.
+"""The workers that can meet a request's objectives, the steps without any, and learning from answers.
 
 Pure: the time is an argument. Above: the choice of a worker (`pipeline.calls.selecting`), the queues. Below: `learning`.
 """

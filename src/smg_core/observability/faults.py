@@ -37,5 +37,5 @@ class FaultLog:
         if again is None:
             return
         repeats = f", {again} more like it since the last time" if again else ""
-        shown = error if self._words else without_words(error)
-        self._log.error("%s failed%s%s", work, f", {which}" if which else "", repeats, exc_info=shown)
+        reported = error if self._words else without_words(error)
+        self._log.error("%s failed%s%s", work, f", {which}" if which else "", repeats, exc_info=reported)

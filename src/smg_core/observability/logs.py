@@ -33,7 +33,7 @@ WIRE_LIBRARIES = ("grpc", "hpack", "httpcore", "httpx")
 """Libraries that write whole headers of engines to their debug logs: an engine may repeat a credential in one."""
 
 
-def _is_shown(record: logging.LogRecord) -> bool:
+def _is_printed(record: logging.LogRecord) -> bool:
     """Whether a record is written: of other packages only those from info up. What they write for their own search for faults
     has what they are given: a database's driver, statements with what a request stores."""
     return record.levelno >= logging.INFO or record.name.startswith("smg")
@@ -51,8 +51,8 @@ class _Formatter(logging.Formatter):
         _, error, frames = ei
         if error is None or self._words:
             return super().formatException(ei)
-        shown = without_words(error)
-        return super().formatException((type(shown), shown, frames))
+        reported = without_words(error)
+        return super().formatException((type(reported), reported, frames))
 
     def message_of(self, record: logging.LogRecord) -> str:
         """The message of a record. What asyncio says of an exception has lines with the exception's text."""
@@ -103,7 +103,7 @@ def configure(level: str, form: Literal["text", "json"], *, words: bool = False)
     stream = logging.StreamHandler(sys.stderr)
     text = _TextFormatter("%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s", words=words)
     stream.setFormatter(_JsonFormatter(words=words) if form == "json" else text)
-    stream.addFilter(_is_shown)
+    stream.addFilter(_is_printed)
     root = logging.getLogger()
     root.handlers[:] = [stream]
     set_level(level)

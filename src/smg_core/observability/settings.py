@@ -1,4 +1,4 @@
-"""What the gateway tells of itself.
+"""The settings of logs, traces and the watch on the loop.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
@@ -17,7 +17,7 @@ _PATH = re.compile(r"/[^\s?#]*")
 
 @attrs.frozen
 class ObservabilityConfig:
-    """What the gateway tells of itself."""
+    """The gateway's reports of itself."""
 
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", "Least severity that is logged.", flag="--log-level"

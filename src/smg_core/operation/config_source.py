@@ -1,4 +1,4 @@
-"""Where the settings of a gateway came from, so that they can be read again (edge: it reads a file).
+"""The sources of a gateway's settings, to read them again (edge: it reads a file).
 
 Above: the command line makes it, `operation.control` reads by it when it is asked to reload, the supervisor when it replaces its
 processes. Below: config.

@@ -1,4 +1,4 @@
-"""What operators change of a gateway that runs: whether it takes requests, its log's level, its settings (edge).
+"""Operators' changes of a running gateway: whether it takes requests, its log's level, its settings (edge).
 
 Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
 once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes

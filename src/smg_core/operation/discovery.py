@@ -1,4 +1,4 @@
-"""Makes the sources of workers that the settings name, and changes the gateway's workers for them (edge).
+"""Makes the sources of workers from the settings, and changes the gateway's workers for them (edge).
 
 Decides nothing: what is to be changed is decided in the room `discovery`. The sources that ask servers are loaded where the
 settings name one. Above: gateway.gateway starts it with the gateway, the admin door shows how the sources stand. Below: the

@@ -1,4 +1,4 @@
-"""Which settings can change while the gateway runs, and from when a change counts.
+"""The settings that can change in a running gateway, and the moment from which they count.
 
 `LIVE` has a row for each that can; all others need a restart, and `NEEDS_RESTART` says for each section why. Pure. Above:
 operation.control, which applies a change, and the page docs/configuration.md, which is made of it. Below: config.

@@ -1,4 +1,4 @@
-"""What each process of a gateway says of itself, for all of them to read.
+"""The state of each process of a gateway, for all of them to read.
 
 Numbers in memory that the processes share: requests in flight to each worker, how each process is, and the metrics. Each process
 writes only its own column, so nothing is locked but the names of the board's rows. Pure: the memory and the lock are arguments.

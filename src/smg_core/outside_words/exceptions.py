@@ -1,4 +1,4 @@
-"""What an exception of users' code says, for whoever may read it: the author, in a notebook or a test.
+"""The words of an exception of users' code, by who may read them: the author, in a notebook or a test.
 
 Its text may have a part of a request in it, so logs have it only with `observability.fault_words`. Pure. Above:
 middleware.asking, observability.policy_failures. Below: nothing.

@@ -1,4 +1,4 @@
-"""What a log may have of a text that came from outside.
+"""The part of an outside text that a log may have.
 
 An engine that fails may repeat the prompt in its error, a store the statement, a server of tools what it was sent. Which words
 are whose nobody can tell, so only words are kept that are used in faults (`vocabulary`); what is between them becomes one "…". An

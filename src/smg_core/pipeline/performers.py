@@ -28,7 +28,7 @@ from smg_core.workers.registry import Registry
 __all__ = ["Performers", "Rows", "performers"]
 
 _NO_CONTENT = ContentServices()
-_APART = DisaggregationConfig()
+_DISAGGREGATION = DisaggregationConfig()
 
 Rows = Mapping[type[Step[Any]], Performer]
 """Kind of step to performer."""
@@ -79,7 +79,7 @@ def performers(
     served_as: ServedAs = as_named,
     shared_out: SharedOut = unshared,
     content: ContentServices = _NO_CONTENT,
-    disaggregation: DisaggregationConfig = _APART,
+    disaggregation: DisaggregationConfig = _DISAGGREGATION,
     decisions: Decisions | None = None,
     on_handover: OnHandover = untold,
 ) -> Performers:

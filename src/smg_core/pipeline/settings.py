@@ -1,5 +1,4 @@
-"""How long each part of a request may take, how two engines share one, what happens to an answer that violates its format,
-tools that run here, and pooled work.
+"""Settings of a request's parts: time-outs, shared engines, formats, tools run here, pooled work.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -16,7 +15,8 @@ __all__ = ["DisaggregationConfig", "McpConfig", "PoolingConfig", "StructuredConf
 
 @attrs.frozen
 class TimeoutsConfig:
-    """How long each part of a request may take, and what a request may ask for instead; see [Time-outs](timeouts.md)."""
+    """The time that each part of a request may take, and the bounds of times that requests ask for; see
+    [Time-outs](timeouts.md)."""
 
     connect_s: float = option(
         5.0, "Seconds to get a connection to an engine; then another engine is tried.", at_least=0.01, at_most=600
@@ -319,7 +319,7 @@ class PoolingConfig:
         return {name: text for name, _, text in (row.partition("=") for row in self.prefixes)}
 
     def method(self, model: str) -> str:
-        """How this model scores pairs, as the operator says; "" where nothing is said."""
+        """The method by which this model scores pairs, as the operator says; "" where nothing is said."""
         return self._methods.get(model, "")
 
     @property
@@ -327,8 +327,7 @@ class PoolingConfig:
         return {name: method for name, _, method in (row.rpartition("=") for row in self.scoring)}
 
     def check(self) -> None:
-        """Raise ConfigError for a row of `prefixes` that has no known task, for one of `scoring` without a known method, and for
-        answers of rerankers that are not two."""
+        """Raise ConfigError for unknown tasks or methods, and for answers of rerankers other than two."""
         for row in self.scoring:
             name, equals, method = row.rpartition("=")
             if not equals or not name or method not in METHODS:

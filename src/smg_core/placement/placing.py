@@ -1,4 +1,4 @@
-"""Which workers a request may be sent to by the rules of placement, which it prefers, and what to say where there are none.
+"""The workers allowed and preferred for a request by placement, and the refusal without any.
 
 Pure. Above: the pipeline's Select step and pooled work, which ask before a policy does. Below: rules, the records of workers.
 """
@@ -22,7 +22,7 @@ from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
 __all__ = ["Placing", "Wishes", "near"]
 
 CODE = "no_placement"
-SHOWN = 200
+LONGEST_QUOTE = 200
 """Characters that a refusal shows of the labels that it is about."""
 KEPT = 1024
 """Sets of wishes for which the workers that fit are kept; a client may choose what a header says."""
@@ -73,7 +73,7 @@ class Wishes(Struct, frozen=True):
     def refusal(self, model: str, near: int, retry_after: float) -> NoWorker:
         """The error where no worker that is ready fits. `near`: how many of those that are not ready do."""
         labels = _text(self.required)
-        labels = labels if len(labels) <= SHOWN else labels[: SHOWN - 3] + "..."
+        labels = labels if len(labels) <= LONGEST_QUOTE else labels[: LONGEST_QUOTE - 3] + "..."
         where = f"with {labels}" if labels else "that is not reserved for others"
         given = labels if self.given else ""
         if near:

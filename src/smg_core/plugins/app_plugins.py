@@ -1,4 +1,4 @@
-"""Where the plugins of a gateway meet its exchanges (edge).
+"""The meeting of a gateway's plugins with its exchanges (edge).
 
 An app asks here for an exchange that plugins see, for its caller, and for the ASGI middleware around a step of it. Above:
 app.app. Below: `plugged` and `wrapping`.
@@ -11,7 +11,7 @@ from smg_core.http.scope import Receive, Scope, Send
 from smg_core.middleware.base import Middleware
 from smg_core.middleware.chain import When
 from smg_core.plugins.asgi_exchange import OwnHeaders, Refuse, Wrapped
-from smg_core.plugins.exchange import PluggedExchange, permit_plugged
+from smg_core.plugins.exchange import PluginExchange, permit_plugged
 from smg_core.plugins.registry import Plugins
 
 __all__ = ["Plugging", "StepOfExchange"]
@@ -35,9 +35,9 @@ class Plugging:
         return bool(self._plugins.plan.links or self._plugins.pending)
 
     @property
-    def at_the_door(self) -> tuple[Middleware, ...]:
+    def on_arrival(self) -> tuple[Middleware, ...]:
         """What a connection that is opened now will have met."""
-        return self._plugins.plan.at_the_door()
+        return self._plugins.plan.on_arrival()
 
     @property
     def has_asgi(self) -> bool:
@@ -51,7 +51,7 @@ class Plugging:
         if self._plugins.pending:
             with self._plugins.asked():
                 await self._plugins.changed()
-        exchange = PluggedExchange(scope, receive, send)
+        exchange = PluginExchange(scope, receive, send)
         try:
             await answer(exchange)
         finally:

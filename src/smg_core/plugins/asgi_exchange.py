@@ -4,7 +4,7 @@ Each middleware is called with a scope, `receive` and `send`, and calls the next
 reads and writes through all of them, so there is no way around. What leaves the outermost is what is counted. If one fails before
 anything has left, the client gets an error of the gateway, through those around it; one that is "open" is left out. If a stream
 of events has begun, it ends with an error event; another answer is cut off, and one that is over stays whole. What one sends is
-checked at its door, so that it is known whose failure it is.
+checked as it passes, so that it is known whose failure it is.
 Above: `plugging`. Below: the exchange, `middleware`.
 """
 
@@ -37,7 +37,7 @@ def _is_plain_stream(headers: Iterable[Header]) -> bool:
     return found.get(b"content-type", b"").startswith(b"text/event-stream") and not coded
 
 
-class _Door:
+class _Checkpoint:
     """What one middleware is given to receive and send with: checks and notes what passes."""
 
     def __init__(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,9 +103,9 @@ class _Door:
         return done
 
 
-def _failure(door: _Door, fault: MiddlewareFault) -> InternalError:
+def _failure(checkpoint: _Checkpoint, fault: MiddlewareFault) -> InternalError:
     """The error that a client gets where a middleware failed."""
-    return InternalError("A plugin of this gateway failed.", detail=f"{door.name}: {fault.reason}")
+    return InternalError("A plugin of this gateway failed.", detail=f"{checkpoint.name}: {fault.reason}")
 
 
 class Wrapped:
@@ -124,7 +124,7 @@ class Wrapped:
         self._exchange, self._links, self._answer = exchange, links, answer
         self._report, self._refuse, self._headers = report, refuse, headers
         self._ends = exchange.ends()
-        self._doors: list[_Door] = []
+        self._checkpoints: list[_Checkpoint] = []
         self._outcome = ""
         self._broken: BaseException | None = None
 
@@ -134,39 +134,43 @@ class Wrapped:
         try:
             await self._enter(0, *self._ends)
         finally:
-            outer, sent = self._doors[0], self._doors[0].answer
+            outer, sent = self._checkpoints[0], self._checkpoints[0].answer
             self._exchange.settle(self._ends, sent.status, sent.written + outer.fast, started=sent.started)
         return self._outcome or ("ok" if sent.status < 400 else "error")
 
     async def onward(self, middleware: AsgiMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         """Called by a middleware for what it wraps."""
         at = next(number for number, link in enumerate(self._links) if link.middleware is middleware)
-        if len(self._doors) > at + 1 or self._outcome:
+        if len(self._checkpoints) > at + 1 or self._outcome:
             raise MiddlewareFault("calls what it wraps twice")
-        door = self._doors[at]
-        sends = send if send is door.send else self._watched(door, send)
-        receives = receive if receive in (door.receive, door.again) else self._watched_receive(door, scope, receive)
+        checkpoint = self._checkpoints[at]
+        sends = send if send is checkpoint.send else self._watched(checkpoint, send)
+        receives = (
+            receive
+            if receive in (checkpoint.receive, checkpoint.again)
+            else self._watched_receive(checkpoint, scope, receive)
+        )
         await self._enter(at + 1, scope, receives, sends)
 
-    def _watched(self, door: _Door, send: Send) -> Send:
+    def _watched(self, checkpoint: _Checkpoint, send: Send) -> Send:
         """The `send` of a middleware, in which it may fail while what it wraps answers."""
 
         async def watched(message: AsgiMessage) -> None:
-            if door.fault is not None:
-                raise door.fault
+            if checkpoint.fault is not None:
+                raise checkpoint.fault
             try:
                 await app_verdict(send, self._has_left, message)
             except (MiddlewareFault, SmgError) as error:
-                if error.__cause__ is not None and error.__cause__ is door.broken:
-                    raise door.broken from None
-                if error is door.broken or door.fault is not None:
+                if error.__cause__ is not None and error.__cause__ is checkpoint.broken:
+                    raise checkpoint.broken from None
+                if error is checkpoint.broken or checkpoint.fault is not None:
                     raise
-                door.fault = fault = MiddlewareFault(fault_words(error))
+                checkpoint.fault = fault = MiddlewareFault(fault_words(error))
                 raise fault from None
 
         return watched
 
-    def _watched_receive(self, door: _Door, scope: Scope, receive: Receive) -> Receive:
+    def _watched_receive(self, checkpoint: _Checkpoint, scope: Scope, receive: Receive) -> Receive:
         """The `receive` of a middleware, in which it may fail while what it wraps reads. A request is refused for that by what
         reads it; a WebSocket that has begun cannot be."""
 
@@ -175,10 +179,10 @@ class Wrapped:
                 message = await app_verdict(receive, self._has_left)
                 checked(check_received, message)
             except (MiddlewareFault, SmgError) as error:
-                if door.broken is not None:
-                    raise door.broken from None
-                door.fault = fault = door.fault or MiddlewareFault(fault_words(error))
-                raise (_failure(door, fault) if scope["type"] == "http" else fault) from None
+                if checkpoint.broken is not None:
+                    raise checkpoint.broken from None
+                checkpoint.fault = fault = checkpoint.fault or MiddlewareFault(fault_words(error))
+                raise (_failure(checkpoint, fault) if scope["type"] == "http" else fault) from None
             return message
 
         return watched
@@ -187,62 +191,64 @@ class Wrapped:
         if at == len(self._links):
             await self._inside(scope, receive, send)
             return
-        link, door = self._links[at], _Door(self._links[at].entry.name, scope, receive, send)
+        link, checkpoint = self._links[at], _Checkpoint(self._links[at].entry.name, scope, receive, send)
         if at == 0:
-            door.begins = self._complete
-        self._doors.append(door)
-        fault = await self._called(at, door, {**scope, STEP: self})
+            checkpoint.begins = self._complete
+        self._checkpoints.append(checkpoint)
+        fault = await self._called(at, checkpoint, {**scope, STEP: self})
         if fault is None:
             return
         self._report(Happened(link.entry.name, "asgi", "failed", fault.reason))
-        answer = door.answer
+        answer = checkpoint.answer
         if answer.ended:
             return  # the client has its whole answer
-        untouched = not answer.started and door.first is None and len(self._doors) == at + 1 and not self._outcome
+        untouched = (
+            not answer.started and checkpoint.first is None and len(self._checkpoints) == at + 1 and not self._outcome
+        )
         if link.entry.on_failure == "open" and untouched:
-            await self._enter(at + 1, scope, receive, door.send)
+            await self._enter(at + 1, scope, receive, checkpoint.send)
             return
         self._outcome = InternalError.__name__
-        error = _failure(door, fault)
+        error = _failure(checkpoint, fault)
         if not answer.started:
-            self._exchange.rebind(scope, door.again, door.send)
+            self._exchange.rebind(scope, checkpoint.again, checkpoint.send)
             self._exchange.started = False
             await self._refuse(self._exchange, error)
-        elif door.takes_event:
-            await door.send({"type": "http.response.body", "body": error_event(self._exchange, error)})
+        elif checkpoint.takes_event:
+            await checkpoint.send({"type": "http.response.body", "body": error_event(self._exchange, error)})
         else:
             self._broken = fault
             raise fault
 
-    async def _called(self, at: int, door: _Door, scope: Scope) -> MiddlewareFault | None:
+    async def _called(self, at: int, checkpoint: _Checkpoint, scope: Scope) -> MiddlewareFault | None:
         """Call one middleware; returns its fault. Raises what came from within it, or from further out."""
         fault: MiddlewareFault | None = None
         try:
-            await self._call(at, door, scope)
+            await self._call(at, checkpoint, scope)
         except MiddlewareFault as found:
-            if self._broken is not None and door.fault is None:
+            if self._broken is not None and checkpoint.fault is None:
                 raise
             fault = found
         else:
-            if not door.answer.started:
+            if not checkpoint.answer.started:
                 fault = MiddlewareFault("sent no answer")
-            elif scope["type"] == "http" and not door.answer.ended and self._broken is None:
+            elif scope["type"] == "http" and not checkpoint.answer.ended and self._broken is None:
                 fault = MiddlewareFault("sent no end of its answer")
-        return None if self._exchange.gone else door.fault or fault
+        return None if self._exchange.gone else checkpoint.fault or fault
 
-    async def _call(self, at: int, door: _Door, scope: Scope) -> None:
+    async def _call(self, at: int, checkpoint: _Checkpoint, scope: Scope) -> None:
         """Raises MiddlewareFault for whatever the middleware raises, and what came from within it, or from further out, as it
         is."""
         middleware = cast(AsgiMiddleware, self._links[at].middleware)
         try:
-            await app_verdict(middleware.call, self._has_left, scope, door.receive, door.send)
+            await app_verdict(middleware.call, self._has_left, scope, checkpoint.receive, checkpoint.send)
         except (MiddlewareFault, SmgError) as error:
-            if door.fault is not None:
-                raise door.fault from None
+            if checkpoint.fault is not None:
+                raise checkpoint.fault from None
             if self._broken is not None:
                 raise self._broken from None
-            if door.broken is not None:
-                raise door.broken from None
+            if checkpoint.broken is not None:
+                raise checkpoint.broken from None
             if isinstance(error, MiddlewareFault):
                 raise
             raise MiddlewareFault(fault_words(error)) from error
@@ -267,6 +273,6 @@ class Wrapped:
         headers = list(message.get("headers", ()))
         present = {name.lower() for name, _ in headers}
         headers += [each for each in self._headers(exchange) if each[0].lower() not in present]
-        if "expect" in exchange.headers and self._doors[0].first is None:
+        if "expect" in exchange.headers and self._checkpoints[0].first is None:
             headers.append((b"connection", b"close"))  # the body that waits may not be read as a request
         message["headers"] = headers

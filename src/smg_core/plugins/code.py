@@ -14,7 +14,7 @@ from smg_core.errors import SmgError
 from smg_core.extras import missing
 from smg_core.middleware.asking import checked, fault_words
 from smg_core.middleware.base import HOOKS, About, HookName, Middleware, MiddlewareFault, PieceMode, PluginSession
-from smg_core.middleware.chain import Apart, PluginRules
+from smg_core.middleware.chain import Offload, PluginRules
 from smg_core.middleware.entries import ASGI, Entry
 from smg_core.middleware.python import python_middleware
 from smg_core.middleware.settings import MiddlewareConfig
@@ -30,9 +30,9 @@ __all__ = ["NotLoaded", "PluginCode", "dispose", "is_refusing", "rules_of"]
 log = logging.getLogger("smg.plugins")
 
 
-def rules_of(config: Config, apart: Apart) -> PluginRules:
+def rules_of(config: Config, offload: Offload) -> PluginRules:
     """What holds for all plugins: what they make of a request is held to the limits of those that clients send."""
-    return PluginRules(config.middleware, partial(check_bounds, limits=config.limits), apart)
+    return PluginRules(config.middleware, partial(check_bounds, limits=config.limits), offload)
 
 
 class NotLoaded:

@@ -27,11 +27,11 @@ from smg_core.http.websocket import WebSocket
 from smg_core.middleware.active import Identified
 from smg_core.middleware.answer_watchers import AnswerWatchers
 from smg_core.middleware.base import AnswerPiece, End, Failure, Headers, HookName, RequestHead, ResponseHead
-from smg_core.middleware.chain import Apart, PluginChain, When
+from smg_core.middleware.chain import Offload, PluginChain, When
 from smg_core.plugins.registry import Plugins
 from smg_core.request import Caller, GenerationRequest
 
-__all__ = ["PluggedExchange", "exchange_within", "permit_plugged"]
+__all__ = ["PluginExchange", "exchange_within", "permit_plugged"]
 
 T = TypeVar("T")
 
@@ -53,16 +53,16 @@ def _named_model(text: str) -> str | None:
         return None
 
 
-class PluggedExchange(Exchange):
+class PluginExchange(Exchange):
     """An exchange whose plugins are those of a plan, from when its route is known."""
 
     __slots__ = (
-        "_apart",
         "_began",
         "_chain",
         "_counted",
         "_head",
         "_most",
+        "_offload",
         "_over",
         "_streams",
         "_tells",
@@ -80,7 +80,7 @@ class PluggedExchange(Exchange):
         self._head = RequestHead(self.method, self.path, scope.get("query_string", b"").decode("latin-1"), ())
         self._streams = self._over = self._tells = False
         self._most = 0
-        self._apart: Apart | None = None
+        self._offload: Offload | None = None
         self._usage: Usage | None = None
         self._whole: tuple[int, Sequence[Header], list[bytes]] | None = (
             None  # an answer that is gathered before it leaves
@@ -94,7 +94,7 @@ class PluggedExchange(Exchange):
         self._head = attrs.evolve(self._head, headers=headers)
         plan, self._counted = plugins.plan, plugins.asked
         self._chain = plan.chain(self.about(), plugins.report, lambda name: plugins.names_of(name, self.caller))
-        self._most, self._apart = plan.rules.config.body_bytes, plan.rules.apart
+        self._most, self._offload = plan.rules.config.body_bytes, plan.rules.offload
 
     async def meet(self, when: When) -> Identified:
         """Show the head to the plugins of this time. Raises SmgError."""
@@ -133,7 +133,7 @@ class PluggedExchange(Exchange):
 
     async def body(self, limit: int, held: Held | None = None) -> bytes:
         """The body as the plugins leave it. Raises UnsupportedMedia for one that cannot be shown to them."""
-        return await self._shown_body(await super().body(limit, held))
+        return await self._transformed_body(await super().body(limit, held))
 
     async def pieces(self, limit: int) -> AsyncIterator[bytes]:
         """The body, whole if plugins are to be shown it. Raises as `body`."""
@@ -152,11 +152,11 @@ class PluggedExchange(Exchange):
                     yield each
                 gathered.clear()
         if size <= self._most:
-            yield await self._shown_body(b"".join(gathered))
+            yield await self._transformed_body(b"".join(gathered))
         elif gathered:
             yield b"".join(gathered)
 
-    async def _shown_body(self, body: bytes) -> bytes:
+    async def _transformed_body(self, body: bytes) -> bytes:
         chain = self._chain
         if chain is None:
             return body
@@ -172,7 +172,7 @@ class PluggedExchange(Exchange):
 
     async def _worked(self, work: Callable[[], T], size: int) -> T:
         """What `work` makes of a body of this size: off the event loop where it is long."""
-        return work() if self._apart is None else await self._apart(work, size, self.caller.tenant)
+        return work() if self._offload is None else await self._offload(work, size, self.caller.tenant)
 
     async def _model_of(self, text: str) -> str | None:
         """The model that a body asks for, or that the path names; "" for a body in JSON that names none, None for another one."""
@@ -181,7 +181,7 @@ class PluggedExchange(Exchange):
             return named
         return await self._worked(partial(_named_model, text), len(text))
 
-    async def shown(self, request: GenerationRequest) -> GenerationRequest:
+    async def transform_request(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is None:
             return request
         with self.watched():
@@ -190,7 +190,7 @@ class PluggedExchange(Exchange):
         self._take(head or self._head)
         return request
 
-    async def set_apart(self, request: GenerationRequest) -> GenerationRequest:
+    async def detach_request(self, request: GenerationRequest) -> GenerationRequest:
         if self._chain is not None:
             with self.watched():
                 self._take(await self._chain.join_of_model(request.model, self._head))
@@ -217,13 +217,13 @@ class PluggedExchange(Exchange):
         chain.join_unnamed()
         if chain.sees_wire:
             self.write_now = None
-        shown, framed = _parted(headers)
-        self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in shown)
+        plain, framed = _parted(headers)
+        self._streams = any(name == "content-type" and value.startswith(_STREAM) for name, value in plain)
         if not self._streams and chain.sees_wire and self.method != "HEAD":
             self._whole = status, headers, []
             return
         with self._kept_refusal(), self.watched():
-            head = await chain.response_head(ResponseHead(status, shown))
+            head = await chain.response_head(ResponseHead(status, plain))
         await super().start(head.status, [*self._left(head, headers), *framed])
 
     async def write(self, data: bytes, last: bool) -> None:
@@ -325,8 +325,8 @@ class PluggedExchange(Exchange):
     async def _responded(
         self, chain: PluginChain, status: int, body: bytes, headers: Sequence[Header]
     ) -> tuple[int, bytes, list[Header]]:
-        shown, framed = _parted(headers)
-        head = ResponseHead(status, shown)
+        plain, framed = _parted(headers)
+        head = ResponseHead(status, plain)
         try:
             text = await self._worked(body.decode, len(body))
         except UnicodeDecodeError:
@@ -379,7 +379,7 @@ async def permit_plugged(
 ) -> None:
     """Find the caller of a request with plugins: those that see the head before it is known, `identified`, and those after. Of a
     WebSocket that head is the handshake; each request in its frames is an exchange of its own. Raises what they refuse it for."""
-    if not isinstance(exchange, PluggedExchange):
+    if not isinstance(exchange, PluginExchange):
         if isinstance(exchange, WebSocket):
             await _permit_handshake(exchange, plugins, needed, identified)
         else:
@@ -403,7 +403,7 @@ async def _permit_handshake(
 ) -> None:
     """As `permit_plugged`: the plugins meet the handshake as a request, of which the socket takes what they leave."""
     scope, receive, send = socket.ends()
-    handshake = PluggedExchange({**scope, "type": "http", "method": "GET"}, receive, send)
+    handshake = PluginExchange({**scope, "type": "http", "method": "GET"}, receive, send)
     handshake.request_id, handshake.client_id = socket.request_id, socket.client_id
     handshake.route = socket.route
 
@@ -425,13 +425,13 @@ def exchange_within(
 ) -> tuple[Exchange, Callable[[], Awaitable[None]]]:
     """An exchange for a request to `handler` within another one, such as a line of a batch, and what has its plugins see its
     head, which is called first. `unplug` ends it. Where there are no plugins, both do nothing."""
-    exchange = (PluggedExchange if plugins.plan.links else Exchange)(scope, receive, send)
+    exchange = (PluginExchange if plugins.plan.links else Exchange)(scope, receive, send)
     exchange.caller, exchange.route = caller, exchange.path
     if plugins.plan.links:
         exchange.take_id(plugins.ids, id_prefix_of(handler))
 
     async def join() -> None:
-        if isinstance(exchange, PluggedExchange):
+        if isinstance(exchange, PluginExchange):
             await exchange.join(plugins)
 
     return exchange, join
@@ -439,9 +439,9 @@ def exchange_within(
 
 def _parted(headers: Sequence[Header]) -> tuple[Headers, list[Header]]:
     """Headers as plugins are shown them, and those of the framing, which they are not."""
-    shown = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    plain = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
     framed = [each for each in headers if each[0].decode("latin-1").lower() in _FRAMED]
-    return tuple(each for each in shown if each[0] not in _FRAMED), framed
+    return tuple(each for each in plain if each[0] not in _FRAMED), framed
 
 
 def _encoded(headers: Headers) -> list[Header]:

@@ -21,7 +21,7 @@ from smg_core.channel.settling import known_everywhere
 from smg_core.clock import CallLater, Clock, IdSource
 from smg_core.config.config import Config
 from smg_core.hooks import Observer, PluginActed, PluginChanged, PluginCounted
-from smg_core.middleware.chain import Apart, Happened
+from smg_core.middleware.chain import Happened, Offload
 from smg_core.middleware.entries import Entry, Link, check_plugins, entry_of_source, parse_entries
 from smg_core.middleware.plan import PluginPlan
 from smg_core.middleware.python import given_plugins
@@ -89,13 +89,13 @@ class Plugins:
         observer: Observer,
         names_of: Callable[[str, Caller], Collection[str]],
         ids: IdSource,
-        apart: Apart,
+        offload: Offload,
         permissions: Mapping[str, str],
     ) -> None:
-        """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests; `apart`
+        """`names_of` has all names of what a caller's request for a model may lead to; `ids` makes the ids of requests; `offload`
         does long work off the event loop."""
         self.names_of, self.ids = names_of, ids
-        self.plan = PluginPlan((), rules_of(config, apart))
+        self.plan = PluginPlan((), rules_of(config, offload))
         self.states: dict[str, PluginState] = {}
         self.roles = Roles((), permissions)
         self._auth, self._permissions = config.auth, permissions

@@ -1,4 +1,4 @@
-"""Where the plugins of a gateway meet its history: a hook of the store that asks them (edge).
+"""The meeting of a gateway's plugins with its history: a hook of the store that asks them (edge).
 
 A write is shown operation by operation, with its texts; other calls are shown by name. Leases, what only keeps things longer, the
 gateway's own keys, and work for all tenants are not. Above: gateway.assembly gives it to the store. Below: `middleware.storing`,
@@ -32,7 +32,7 @@ from smg_core.plugins.registry import Plugins
 
 __all__ = ["PluginStorage"]
 
-ShownOperation = (
+VisibleOperation = (
     PutResponse
     | DeleteResponse
     | PutConversation
@@ -64,7 +64,7 @@ class PluginStorage:
         operations: Any = call.arguments["operations"]
         left: list[StoreOperation] = []
         for each in operations:
-            changed = None if isinstance(each, ExtendExpiry) else await found.before(_shown(each, call))
+            changed = None if isinstance(each, ExtendExpiry) else await found.before(_storage_call(each, call))
             left.append(_with(each, changed) if changed else each)
         return {"operations": tuple(left)}
 
@@ -75,7 +75,7 @@ class PluginStorage:
         operations: Any = call.arguments["operations"] if call.method == "write" else ()
         for each in operations:
             if not isinstance(each, ExtendExpiry):
-                await found.after(_shown(each, call))
+                await found.after(_storage_call(each, call))
         if call.method != "write":
             await found.after(_named(call))
 
@@ -93,7 +93,7 @@ def _named(call: StoreCall) -> StorageCall:
     return StorageCall(call.method, str(call.arguments.get("kind", "")), name, call.tenant, call.principal)
 
 
-def _shown(operation: ShownOperation, call: StoreCall) -> StorageCall:
+def _storage_call(operation: VisibleOperation, call: StoreCall) -> StorageCall:
     """One operation of a write. Raises Rejected for texts that are none."""
     name, kind, id = _names(operation)
     try:
@@ -103,7 +103,7 @@ def _shown(operation: ShownOperation, call: StoreCall) -> StorageCall:
     return StorageCall(name, kind, id, call.tenant, call.principal, texts)
 
 
-def _names(operation: ShownOperation) -> tuple[str, str, str]:
+def _names(operation: VisibleOperation) -> tuple[str, str, str]:
     """The operation in words, the kind of a record, and the id of what it is about."""
     match operation:
         case PutResponse(response):

@@ -1,4 +1,4 @@
-"""Which of several processes leads, by what happens to them: at most one, and one as soon as one takes requests.
+"""The election of a leader among several processes: at most one, and one as soon as one takes requests.
 
 The first process of the first slot leads from its start. When the process that leads ends or is replaced, another that takes
 requests leads; where there is none, the next that does, or that of the first slot when it is started again. A process that is

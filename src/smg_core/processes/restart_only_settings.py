@@ -1,4 +1,4 @@
-"""Which settings hold for as long as a gateway runs, also where its processes are replaced by others with new settings.
+"""The settings that hold until a gateway ends, even if its processes are replaced by others.
 
 The supervisor has opened the listeners and made the memory that the processes share, so what these were made by stays. Pure.
 Above: processes.supervisor. Below: the settings.

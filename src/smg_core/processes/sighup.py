@@ -1,4 +1,4 @@
-"""What SIGHUP does in a process without a supervisor: its settings are read again, and what can change live does (edge).
+"""The effect of SIGHUP in a process without a supervisor: its settings are read again, and what can change live does (edge).
 
 With a supervisor the processes are replaced instead (`processes.supervisor`). Above: processes.telemetry. Below:
 operation.control, machine.service_manager, server.http_server, which takes the signal.

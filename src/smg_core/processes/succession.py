@@ -1,4 +1,4 @@
-"""Which process is replaced next, when the settings were read anew: one by one, each by one that is ready.
+"""The next process to replace, after the settings were read anew: one by one, each by one that is ready.
 
 A process is serving in its slot, is a successor that starts, or retires. If a successor ends before it is ready, nothing more is
 replaced. Pure. Above: processes.supervisor. Below: nothing.

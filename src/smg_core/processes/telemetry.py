@@ -1,4 +1,4 @@
-"""What a process that serves tells of itself: its log of requests, its metrics, its admin door (edge).
+"""The reports of a serving process about itself: its log of requests, its metrics, its admin door (edge).
 
 Decides which observers a gateway has by the settings, and what runs beside it for those who run it. Above: processes.serve.
 Below: the access log, the metrics, the admin door.
@@ -29,7 +29,7 @@ from smg_core.operation.config_source import ConfigSource
 from smg_core.operation.control import Control
 from smg_core.operation.process_table import ProcessTable, SharedNumbers
 from smg_core.processes.sighup import managed
-from smg_core.server.admin_door import administered
+from smg_core.server.admin_server import administered
 from smg_core.server.http_server import HttpServer
 from smg_core.server.listeners import Listeners
 from smg_core.server.second_listener import background_listener

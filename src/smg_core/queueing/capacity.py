@@ -1,4 +1,4 @@
-"""How much the workers of a model take, and how full they say they are.
+"""The capacity of a model's workers, and their reported load.
 
 An engine that says how many requests it runs at once and how many tokens its cache holds is taken at its word; of another one the
 settings may say it, else the limit follows how long first tokens take (`AdaptiveLimit`). Pure. Above: `model_queue`,

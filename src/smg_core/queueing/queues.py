@@ -1,4 +1,5 @@
-"""What whoever serves requests knows of the queues before the models. Protocols; pure. Above: `serving.live`. Below: `lease`."""
+"""The role of the queues before the models, for those who serve requests. Protocols; pure. Above: `serving.live`. Below:
+`lease`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
@@ -54,6 +55,6 @@ class ModelQueues(Protocol):
         headers: Mapping[str, str],
         always: HeaderRows,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
+        """The same for a request for vectors or scores. `unattended`: nobody waits for it."""

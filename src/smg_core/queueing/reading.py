@@ -1,4 +1,4 @@
-"""Which workers read a prompt, so that the first token of a person comes soon.
+"""The workers that read a prompt, so that a person's first token comes soon.
 
 A prompt waits for those that its engine reads already, and shares its steps with them. So a person's prompt goes to a worker with
 the least to read, and while people come, the last worker that reads nothing, or reads least, is left to them as long as others

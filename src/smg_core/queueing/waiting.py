@@ -72,12 +72,12 @@ class Preempted(Overloaded):
 @attrs.define(eq=False)
 class _Model:
     """The queue of one model, and what is known of its engines. `people`: when somebody asked last who sits before the answer;
-    `shown`: how many of each band wait, as observers were told last."""
+    `reported`: how many of each band wait, as observers were told last."""
 
     queue: ModelQueue
     limit: AdaptiveLimit = attrs.field(factory=AdaptiveLimit)
     looked: float = -inf
-    shown: list[int] = attrs.field(factory=lambda: [0] * len(BANDS))
+    reported: list[int] = attrs.field(factory=lambda: [0] * len(BANDS))
     people: float = -inf
     places: dict[QueuedRequest, "QueuePlace"] = attrs.field(factory=dict)
 
@@ -207,16 +207,16 @@ class Queueing:
         headers: Mapping[str, str],
         always: HeaderRows,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> Awaitable[None] | None:
-        """The same for a request for vectors or scores. `apart`: nobody waits for it."""
+        """The same for a request for vectors or scores. `unattended`: nobody waits for it."""
         found = self._found(request.model, request.caller)
         if found is None:
             return None
         name, model = found
         ticket = self._ticket(name, request.caller, lease, headers, 0, 1)
         ticket.deadline = min(ticket.deadline, self._deadline(headers))
-        if apart:
+        if unattended:
             ticket.band = BATCH
         return self._enter(QueuePlace(self, model, name, ticket, trace, 0), lease, always)
 
@@ -246,8 +246,8 @@ class Queueing:
     def _ticket(
         self, name: str, caller: Caller, lease: RequestLease, headers: Mapping[str, str], output: int, choices: int
     ) -> QueuedRequest:
-        apart = lease.kind in ("batch", "background")
-        band = BATCH if apart else band_of(caller.grants, headers.get(PRIORITY))
+        unattended = lease.kind in ("batch", "background")
+        band = BATCH if unattended else band_of(caller.grants, headers.get(PRIORITY))
         model, own = self._models.get(name), caller.grants.deadline_ms
         most = (model.context_length if model is not None else 0) or _LONGEST_PROMPT
         prompt = min(self._estimates.input(name, lease.weight), most)
@@ -258,7 +258,7 @@ class Queueing:
             prompt + output,
             choices,
             lease.weight,
-            deadline=inf if apart or not own else self._clock.monotonic() + own / 1000,
+            deadline=inf if unattended or not own else self._clock.monotonic() + own / 1000,
         )
 
     def _deadline(self, headers: Mapping[str, str]) -> float:
@@ -335,8 +335,8 @@ class Queueing:
 
     def _sample(self, name: str, model: _Model) -> None:
         for at, count in enumerate(model.queue.counts()):
-            if model.shown[at] != count:
-                model.shown[at] = count
+            if model.reported[at] != count:
+                model.reported[at] = count
                 self._observer.report(QueueLeft(name, BANDS[at].name, "", 0.0, count))
 
     @property
@@ -519,7 +519,7 @@ class QueuePlace:
     def _left(self, outcome: str, now: float) -> None:
         ticket, model = self.ticket, self._model
         waited, count = max(0.0, now - ticket.entered), model.queue.counts()[ticket.band]
-        model.shown[ticket.band] = count
+        model.reported[ticket.band] = count
         self._queueing.note(QueueLeft(self._name, BANDS[ticket.band].name, outcome, waited, count))
 
 

@@ -1,4 +1,4 @@
-"""What whoever serves requests knows of the cache of answers. Protocols; pure. Above: `serving.live`. Below: `lease`."""
+"""The role of the cache of answers, for those who serve requests. Protocols; pure. Above: `serving.live`. Below: `lease`."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
@@ -20,10 +20,10 @@ class ResponseCaches(Protocol):
         always: list[tuple[bytes, bytes]],
         trace: Trace,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> Awaitable[SharesAnswer | None]:
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
-        `apart`: nobody waits for it, as for a line of a batch. Raises UnsupportedParameter for what the header cannot ask."""
+        `unattended`: nobody waits for it, as for batches. Raises UnsupportedParameter for what the header cannot ask."""
 
     def clear(self) -> None:
         """Let go of all that this process keeps."""

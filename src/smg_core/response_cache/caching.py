@@ -1,4 +1,4 @@
-"""Finds the answer to an equal request, has several equal ones share a generation, and keeps what came of it (edge).
+"""Finds the answer to an equal request, shares a running generation, and caches the result (edge).
 
 A request is looked up once, before it is charged and waits. Then it is given what is kept, follows the generation of an equal
 one, or leads one that others may follow. Where nothing comes of what it follows, it is answered by itself. Above: the handler in
@@ -244,7 +244,7 @@ class ResponseCaching:
         always: _Headers,
         trace: Trace,
         *,
-        apart: bool = False,
+        unattended: bool = False,
     ) -> SharedAnswer | None:
         """The part of a request in an answer for several; None where it has none. Says in the headers `always` what was found.
         Raises UnsupportedParameter for a header that asks for what there is not."""
@@ -261,9 +261,9 @@ class ResponseCaching:
         key = await self._key(request, model)
 
         async def again() -> SharedAnswer | None:
-            return (await self._found(key, reads=True, apart=apart, again=again))[0]
+            return (await self._found(key, reads=True, unattended=unattended, again=again))[0]
 
-        found, outcome, age = await self._found(key, reads=wish.reads, apart=apart, again=again)
+        found, outcome, age = await self._found(key, reads=wish.reads, unattended=unattended, again=again)
         self.note_outcome(request, outcome, trace)
         _say(always, outcome)
         if age is not None:
@@ -271,27 +271,27 @@ class ResponseCaching:
         return found
 
     async def _found(
-        self, key: bytes, *, reads: bool, apart: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
+        self, key: bytes, *, reads: bool, unattended: bool, again: Callable[[], Awaitable[SharedAnswer | None]]
     ) -> tuple[SharedAnswer, str, int | None]:
         if reads:
-            if (flight := self._under_way(key, apart=apart)) is not None:
+            if (flight := self._under_way(key, unattended=unattended)) is not None:
                 return SharedAnswer(self, key, flight, again), "shared", None
             kept = await self._kept(key)
             if kept is not None:
                 age = max(0, int(self._clock.time() - kept.kept_at))
                 return SharedAnswer(self, key, Flight.of(kept), again), "hit", age
-            if (flight := self._under_way(key, apart=apart)) is not None:  # another one has come meanwhile
+            if (flight := self._under_way(key, unattended=unattended)) is not None:  # another one has come meanwhile
                 return SharedAnswer(self, key, flight, again), "shared", None
-        flight = Flight(on_left=lambda left: self._given_up(key, left), apart=apart)
+        flight = Flight(on_left=lambda left: self._given_up(key, left), unattended=unattended)
         self._flights.setdefault(key, flight)
         shared = SharedAnswer(self, key, flight, again)
         shared.leads = True
         return shared, "miss", None
 
-    def _under_way(self, key: bytes, *, apart: bool) -> Flight | None:
+    def _under_way(self, key: bytes, *, unattended: bool) -> Flight | None:
         """The generation to follow; nobody who waits for an answer follows work that may wait for long before it begins."""
         flight = self._flights.get(key)
-        return flight if flight is not None and (flight.begun or apart or not flight.apart) else None
+        return flight if flight is not None and (flight.begun or unattended or not flight.unattended) else None
 
     def _given_up(self, key: bytes, flight: Flight) -> None:
         """All who followed have left."""

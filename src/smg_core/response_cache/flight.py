@@ -103,9 +103,9 @@ class RecordedAnswer(AsideAnswer):
 class Flight:
     """One generation. `events` are those so far, `over` says that there will be no more, `failure` why it has none; `seen`: some
     client may have seen a part. `answer` is what the generation makes it with, `task` the one it runs in, `trace` its
-    account. `apart`: nobody waits for it, so it may begin late. `erased`: its tenant is, so it is not kept."""
+    account. `unattended`: nobody waits for it, so it may begin late. `erased`: its tenant is, so it is not kept."""
 
-    def __init__(self, on_left: "Callable[[Flight], None] | None" = None, *, apart: bool = False) -> None:
+    def __init__(self, on_left: "Callable[[Flight], None] | None" = None, *, unattended: bool = False) -> None:
         self.events: list[Event] = []
         self.over = self.seen = self.begun = self.erased = False
         self.failure: SmgError | None = None
@@ -113,7 +113,7 @@ class Flight:
         self.kept: CachedAnswer | None = None
         self.task: asyncio.Task[None] | None = None
         self.trace: Trace | None = None
-        self.apart = apart
+        self.unattended = unattended
         self._followers: list[Follower] = []
         self._on_left = on_left
 

@@ -1,4 +1,4 @@
-"""Which requests are equal: the key of a request in the cache of answers, and which requests have none.
+"""The equality of requests: the key of a request in the cache of answers, and which requests have none.
 
 The key is a digest of the tenant, the model and all of the decoded request that engines may be told, so that it is the same
 whether an answer is streamed or not, and for two APIs that ask a model the same. Media are in it by their bytes. Pure. Above:

@@ -1,4 +1,4 @@
-"""Which answers are kept for equal requests, how many and for how long.
+"""The answers cached for equal requests, their number and their time.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -1,4 +1,4 @@
-"""What a search of vector stores is asked for and what it finds: the records, and the role of who searches.
+"""A search of vector stores, and its findings: the records, and the role of who searches.
 
 A search is of the stores of one tenant: an id of another tenant's is not known. `smg_core.vector_stores` has what fulfils the
 role; whoever offers search as a tool holds it as `StoreSearch`. Pure. Above: both. Below: filters, errors.

@@ -1,4 +1,4 @@
-"""What of a text is a word, for the index of words, and what of a query is looked for.
+"""The words of a text for the index, and those of a query.
 
 The index cuts texts at what is neither letter nor digit, folds case and accents, and takes endings of English words away.
 Chinese, Japanese and Korean have no spaces between words, so their characters are words of their own; in a query two that stand

@@ -14,7 +14,7 @@ request. The names below load their modules when they are first used.
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.routing.affinity import ConsistentHashing as ConsistentHashing
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from smg_core.tokens import TokenIds as TokenIds
     from smg_core.workers.candidate import CandidateRecord as CandidateRecord
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.routing.affinity": ("ConsistentHashing", "PrefixHash"),

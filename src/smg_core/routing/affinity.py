@@ -33,8 +33,8 @@ class ConsistentHashing:
 
 
 class PrefixHash:
-    """The worker of the prompt's first tokens, of those that have not much more requests than the mean (`load_factor`): prompts
-    that begin alike go to one worker, and to the next one when that has too many."""
+    """The worker of a prompt's first tokens, unless its requests far exceed the mean (`load_factor`): prompts that begin alike go
+    to one worker, and to the next one when that has too many."""
 
     name = "prefix_hash"
 

@@ -1,4 +1,4 @@
-"""Where gateways that do not see each other's requests send what none of them knows to be anywhere.
+"""The same worker for prompts unknown to gateways that do not see each other's requests.
 
 The turns of a conversation may come through several gateways. Where engines do not tell of their caches, each gateway knows only
 what it sent there itself, so it takes a later turn for a new conversation. Each of them finds the same owner for such a prompt

@@ -1,4 +1,4 @@
-"""What a routing policy gets, and what it returns.
+"""The input of a routing policy, and its result.
 
 Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone, since all pictures have the same ids.
 
@@ -77,8 +77,8 @@ class Candidate(Protocol):
 
     @property
     def prefill_tokens(self) -> int:
-        """Prompt tokens that the gateway, in all its processes, has sent to the worker and that no output has followed yet,
-        without those that its cache was expected to have."""
+        """Prompt tokens sent to the worker by all processes of the gateway, without output so far. Those that its cache was
+        expected to have do not count."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class Candidate(Protocol):
 
     @property
     def kv_tokens(self) -> int:
-        """How many tokens the engine's KV cache holds, by its last report; 0 when it does not report it."""
+        """The number of tokens in the engine's KV cache, by its last report; 0 when it does not report it."""
         ...
 
     @property
@@ -210,7 +210,7 @@ class Pick(Struct, frozen=True):
     parts: Mapping[str, Mapping[str, float]] = _NO_PARTS
 
     def fault(self, count: int) -> str:
-        """What cannot be in a pick of one of `count` candidates, "" where nothing is: policies are written by users, too."""
+        """The fault of a pick of one of `count` candidates, "" where there is none: policies are written by users, too."""
         rank, ranks = self.rank, self.worker.rank_count
         if rank is not None and not (isinstance(rank, int) and 0 <= rank < ranks):
             return f"names no rank of its worker, for which {ranks} is known"  # 1 of one that does not tell
@@ -256,7 +256,7 @@ class Policy(Protocol):
     name: str
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        """Choose one of `candidates`, which is never empty and has the same order on every call for the same set of workers."""
+        """Choose one of `candidates`, which are never empty, and in the same order for the same workers."""
         ...
 
 
@@ -308,5 +308,5 @@ class Observing:
         and only where `listens`."""
 
     def kv_known(self, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
-        """What was told of this cache so far is from now on all that it holds, a part of it, or to be forgotten ("nothing").
-        `salted`: the engine parts its cache by the salt of a request."""
+        """Take the reports of this cache so far as all of it ("all"), a part of it, or void ("nothing"). `salted`: the engine
+        parts its cache by the salt of a request."""

@@ -1,4 +1,4 @@
-"""The policy that parts requests by the length of their prompts, so that short ones do not wait behind long ones.
+"""The policy of prompt lengths, by which short prompts do not wait behind long ones.
 
 Pure. Above: named. Below: work.
 """

@@ -53,7 +53,7 @@ class CacheAware(Observing):
         self._words: list[str] = []
 
     def expects(self, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
-        """How many tokens of the prompt each candidate's cache is expected to have."""
+        """The number of prompt tokens that each candidate's cache is expected to have."""
         return _best(candidates, self._caches.of(context, self._places_of(candidates)).gains, max)
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:

@@ -1,4 +1,4 @@
-"""What policies decided, kept for whoever asks why, and asked again of another policy.
+"""The decisions of policies, recorded to be explained, and replayed with another policy.
 
 Pure: the time comes with the request. Above: the pipeline's Select step notes decisions, the admin door shows them. Below:
 base. No token and no header of a request is in a record that is shown; the prompt stays beside it, for `replay_decisions` alone.
@@ -116,7 +116,7 @@ def _scored(name: str, parts: Mapping[str, float], decision: RoutingDecision) ->
 
 
 class Replayed(Struct, frozen=True):
-    """What another policy chose for a recorded request: `worker` and `rank`, where `was` was chosen."""
+    """Another policy's choice for a recorded request: `worker` and `rank`, where `was` was chosen."""
 
     request_id: str
     was: str
@@ -258,8 +258,8 @@ def _record(candidate: Candidate) -> CandidateRecord:
 
 
 def replay_decisions(decisions: Iterable[tuple[RoutingDecision, RoutingContext]], policy: Policy) -> list[Replayed]:
-    """What `policy`, a new one, would have chosen for recorded requests, in their order. It sees the candidates as they were
-    then: the loads are those of the choices that were made, not of its own."""
+    """The choices of `policy`, a new one, for recorded requests, in their order. It sees the candidates as they were then: the
+    loads are those of the choices that were made, not of its own."""
     found = []
     for decision, context in decisions:
         pick = policy.pick(decision.candidates, context)

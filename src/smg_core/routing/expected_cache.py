@@ -1,4 +1,4 @@
-"""How much of a prompt each worker's cache is expected to have, and how that is known.
+"""The part of a prompt expected in each worker's cache, and the source of that figure.
 
 Puts three things together: the exact index of what engines tell (`kv_index`), the approximate one of what was sent where
 (`prefix_index`), and what was sent a moment ago to an engine that has not told of it yet. Pure: the time comes with the request.

@@ -1,4 +1,4 @@
-"""When a short request that has no answer yet is asked of a second worker too, and how often that may be.
+"""The moment at which a short request goes to a second worker too, and how often that may be.
 
 For each model: the times that its latest short answers took, of which a percentile says when an answer is late, and a budget
 that each such request pays a share of a hedge into, so that a model that is slow as a whole is not asked twice. Pure. Above:

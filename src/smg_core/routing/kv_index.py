@@ -1,4 +1,4 @@
-"""What the engines' caches hold, by what the engines themselves tell: the exact prefix index.
+"""The contents of the engines' caches, by their own events: the exact prefix index.
 
 Every block of an event is given the key that `block_keys` makes of a prompt up to the block's end: of the block's tokens, behind
 the key of the block before it, so that the engine's own hashes mean nothing outside of its place. A dictionary has the places

@@ -116,7 +116,7 @@ class Manual(Observing):
 
     @property
     def sessions(self) -> int:
-        """How many keys have a worker."""
+        """The number of keys with a worker."""
         return len(self._sessions)
 
     def worker_left(self, worker: str) -> None:

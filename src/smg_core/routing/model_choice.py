@@ -1,4 +1,4 @@
-"""Which model a request gets whose name is split between several, and which one comes next where that cannot answer.
+"""The model for a name that is split between several, and the next one where that fails.
 
 Pure: a function of the settings and of the request, so that all turns of a request, and all requests of a conversation, get the
 same model, in every process. Above: pipeline.calls.preparing and pipeline.flow.flow. Below: the settings.

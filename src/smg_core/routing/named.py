@@ -119,8 +119,8 @@ def _wrong_arguments(pick: object) -> str:
 
 
 def policy_for(rows: Iterable[str]) -> Mapping[tuple[str, str], str]:
-    """The names of policies by model and role, of rows "MODEL=POLICY", "MODEL/ROLE=POLICY" and "*/ROLE=POLICY"; "*" stands for
-    any. Raises ValueError for a row of another form, and for two of the same place."""
+    """Policies' names by model and role, of rows "MODEL=POLICY", "MODEL/ROLE=POLICY" and "*/ROLE=POLICY"; "*" stands for any.
+    Raises ValueError for a row of another form, and for two of the same place."""
     found: dict[tuple[str, str], str] = {}
     for row in rows:
         place, equals, name = row.rpartition("=")

@@ -95,7 +95,7 @@ class Policies:
             return PolicyChoice(name, replace(instead, why=why), _place(candidates, instead))
 
     def expects(self, model: str, role: str, candidates: Sequence[Candidate], context: RoutingContext) -> Sequence[int]:
-        """How many tokens of the prompt each candidate's cache is expected to have: none where its policy does not know."""
+        """The number of prompt tokens that each candidate's cache is expected to have: none where its policy does not know."""
         policy = self._policies.get((model, role)) or self.of(model, role)
         nothing = [0] * len(candidates)
         tell = getattr(policy, "expects", None)
@@ -106,7 +106,7 @@ class Policies:
         return bool(getattr(self.of(model, role), "spreads", False))
 
     def guarded(self, policy: object, call: str, tell: Callable[[], T], otherwise: T) -> T:
-        """What `tell` returns, which calls the method `call` of `policy`; `otherwise` where that raises, which is told to
+        """The result of `tell`, which calls the method `call` of `policy`; `otherwise` where that raises, which is told to
         `on_fault`."""
         try:
             return tell()
@@ -163,7 +163,7 @@ class Policies:
             self.guarded(policy, "kv_changed", partial(policy.kv_changed, worker, rank, events, now), None)
 
     def kv_known(self, model: str, role: str, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
-        """How much of the cache of a worker of `model` in `role` is known (`Observing.kv_known`)."""
+        """The known part of the cache of a worker of `model` in `role` (`Observing.kv_known`)."""
         policy = self.observers.get((model, role))
         if policy is not None and policy.listens:
             self.guarded(policy, "kv_known", partial(policy.kv_known, worker, rank, known, salted=salted), None)

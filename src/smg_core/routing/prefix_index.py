@@ -1,4 +1,4 @@
-"""Which workers were sent which prefixes: the approximate prefix index.
+"""The prefixes sent to each worker: the approximate prefix index.
 
 A block's key stands for everything up to its end (`block_keys`), so the index is a dictionary from keys to sets of owners, and
 an owner is named for a block only if that block, and all before it, were noted for it. Sets are bits of a number. Old blocks

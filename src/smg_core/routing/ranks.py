@@ -34,8 +34,8 @@ class _Known:
 
 
 class DpMinToken(Observing):
-    """The rank whose KV cache has the fewest tokens, by the engine's last report and what was sent there since, over all
-    workers; the engine is told the rank. Of equal ones the next after the one that was chosen last.
+    """The rank with the fewest tokens in its KV cache, by reports and by calls since, over all workers; the engine is told the
+    rank. Of equal ones the next after the one that was chosen last.
 
     An engine whose reports stay out is taken at its last one and all that was sent since. One that has given none and that could
     not be chosen the last time, since it is new or was away, begins at the least of the others: what is sent to those is only
@@ -45,7 +45,7 @@ class DpMinToken(Observing):
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
-        self._shown: frozenset[tuple[str, int]] = frozenset()  # the ranks that could be chosen the last time
+        self._available: frozenset[tuple[str, int]] = frozenset()  # the ranks that could be chosen the last time
         self._turn = 0
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
@@ -71,7 +71,7 @@ class DpMinToken(Observing):
 
     def _lift(self, places: Sequence[tuple[Candidate, int]]) -> None:
         """Have ranks that nothing is reported of and that could not be chosen the last time begin at the least of the others."""
-        before, self._shown = self._shown, frozenset([(each.name, rank) for each, rank in places])
+        before, self._available = self._available, frozenset([(each.name, rank) for each, rank in places])
         late = [(each, rank) for each, rank in places if not each.ranks and (each.name, rank) not in before]
         if not late:
             return

@@ -1,4 +1,4 @@
-"""Which worker a key belongs to, without keeping anything and without asking anyone.
+"""The worker of a key, found without any state and without asking anyone.
 
 Each worker has a number for each key, a hash of both, and the highest one wins (rendezvous hashing): when a worker leaves, only
 its own keys move, and every process and every gateway finds the same. Pure. Above: affinity, cache_aware. Below: base.

@@ -1,4 +1,4 @@
-"""How many retries there may be, so that a storm of failures never multiplies the load.
+"""The number of retries allowed, so that a storm of failures never multiplies the load.
 
 Each request pays a share of a retry into its model's budget, up to a reserve; each retry takes a whole one out. In the long run
 there are then at most that share of retries for each request, whatever fails, and the reserve covers the burst when a worker is

@@ -1,4 +1,4 @@
-"""Which engine gets a request, and how often others are tried.
+"""The settings of routing and retries.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
@@ -23,7 +23,7 @@ FALLBACK_ON: tuple[FallbackReason, ...] = ("no_worker", "overloaded", "failed", 
 
 @attrs.frozen
 class RoutingConfig:
-    """Which engine gets a request."""
+    """The choice of an engine for each request."""
 
     policy: str = option(
         "round_robin",

@@ -1,4 +1,4 @@
-"""What each worker of a fleet stands at: what waits there now, how crowded it is, how much it has had to do, what a copy costs.
+"""The standing of each worker of a fleet: what waits there now, how crowded it is, how much it has had to do, what a copy costs.
 
 All are numbers of prompt tokens, to be added to those that a request would have to read there. Pure: the time comes with the
 request. Above: cache_aware. Below: base.

@@ -1,4 +1,4 @@
-"""How much work a worker has, as a number of prompt tokens, and who is chosen of those that have about the same.
+"""The work of a worker as a number of prompt tokens, and the choice among about equal ones.
 
 Pure. Above: the policies that weigh load. Below: base. What is compared is work that is counted when a request is sent, so that
 requests that come together see each other.

@@ -1,4 +1,4 @@
-"""Which API's reasoning is sealed how, and what of a request's sealed reasoning can go into its prompt.
+"""The seals of each API's reasoning, and the part of sealed reasoning that goes into a prompt.
 
 A seal holds the text itself, where the client is not shown it (or the API returns it encrypted), or only a digest of the text,
 where the client has the text and must not change it. The traits of a request's API say which; one without `seals` has none.
@@ -114,16 +114,16 @@ class ReasoningSeals:
 
     def _opened(self, part: Reasoning, seal: bytes, context: SealContext) -> Reasoning:
         """The part with what `seal` stands for: a text, or a provider's original. Raises SealBroken."""
-        content, shown = self.sealer.open(seal, context), part.text
+        content, visible = self.sealer.open(seal, context), part.text
         kind, body = content[:1], content[1:]
         if kind == _CARRIED:
             return replace(part, seal=None, carried=body)
         if kind == _DIGEST:
-            if not hmac.compare_digest(body, _digest(shown)):
+            if not hmac.compare_digest(body, _digest(visible)):
                 raise SealBroken("edited")
             return replace(part, seal=None)
         text = body.decode("utf-8", "surrogatepass")
-        if shown and shown != text:
+        if visible and visible != text:
             raise SealBroken("edited")
         return replace(part, text=text, seal=None)
 

@@ -1,4 +1,4 @@
-"""What the app receives and sends with on a connection of our own server: no wait and no write more than it takes (edge).
+"""The app's own calls to receive and send on a connection of our server: no wait and no write more than it takes (edge).
 
 A body that is here is received without a wait. A piece of a stream is written by a plain call, and an answer that is whole leaves
 in one write, head and body together, as do the head and the first piece of a stream. In every other case uvicorn's own `receive`

@@ -1,7 +1,7 @@
 """Serves another app beside the public listener, in one process (edge).
 
 The admin door and the port of the metrics are served so. Decides nothing: bounds and TLS are those of `server.http_server`;
-such a server ends after the public one, so that a gateway that drains can still be asked how it is. Above: server.admin_door,
+such a server ends after the public one, so that a gateway that drains can still be asked how it is. Above: server.admin_server,
 processes.telemetry.
 """
 

@@ -1,4 +1,4 @@
-"""Takes the connections of a listener that speaks TLS, or that trusted proxies begin with a PROXY header (edge).
+"""Accepts connections that begin with TLS, or with a trusted proxy's PROXY header (edge).
 
 A plain listener is left to the event loop. Here each connection is taken in steps: the PROXY header, if its peer is a trusted
 proxy; then a look at the first byte, so that plain HTTP is answered in words; then the TLS handshake, with the context that is

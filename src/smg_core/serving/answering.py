@@ -48,11 +48,11 @@ LONGEST_VIOLATION = 200
 _LONGEST_LOSSES = 1000
 
 
-async def with_generations(decoded: D, shown: Callable[[GenerationRequest], Awaitable[GenerationRequest]]) -> D:
+async def with_generations(decoded: D, transform: Callable[[GenerationRequest], Awaitable[GenerationRequest]]) -> D:
     """A decoded request with what `shown` leaves of each request for generation that it makes."""
     several: tuple[GenerationRequest, ...] | None = getattr(decoded, "generations", None)
     before = (decoded.generation,) if several is None else several
-    left = tuple([await shown(each) for each in before])
+    left = tuple([await transform(each) for each in before])
     if all(one is other for one, other in zip(before, left, strict=True)):
         return decoded
     changes: dict[str, object] = {"generation": left[0]} if several is None else {"generations": left}
@@ -210,8 +210,8 @@ def _whole(
     if services.live.guarding is not None:
         show = _guarded(services.live.guarding, decoded.generation, trace, show)
     if parts is None or parts.count(decoded) == 1:
-        shown = None if show is None else show(0)
-        return whole_answer(lambda: api.whole(decoded, created), write, model=model, show=shown)
+        watchers = None if show is None else show(0)
+        return whole_answer(lambda: api.whole(decoded, created), write, model=model, show=watchers)
     return WholeParts(
         parts.count(decoded),
         lambda place: parts.whole(decoded, created, place),

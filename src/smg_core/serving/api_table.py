@@ -1,4 +1,4 @@
-"""What a gateway knows of its public APIs, built from their rows: permissions, envelopes, names in traces.
+"""The table of a gateway's public APIs, built from their rows: permissions, envelopes, names in traces.
 
 Pure. Above: the assembly makes one of the rows (`serving.spec`), handlers and observers read it. Below: the envelopes.
 """

@@ -1,4 +1,4 @@
-"""Which model answers for a name in routes that ask no engine, as the routes that do (edge).
+"""The model that answers for a name in routes without an engine (edge).
 
 A name may be an alias, be split between models, and have models that stand in for it (`routing.model_choice`). Routes that count,
 encode and decode tokens, or parse a text, go by the model that a request for an answer would get now: the first one of the chain

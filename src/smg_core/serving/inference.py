@@ -114,7 +114,7 @@ class Inference(Generic[D]):
             decoded = await self._admit(exchange)
             live = services.live
             if exchange.plugged or live.limiting is not None or live.accounting is not None or live.caching is not None:
-                decoded = await self._shown_and_charged(exchange, decoded, trace)
+                decoded = await self._transformed_and_charged(exchange, decoded, trace)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
             if live.queueing is not None:
                 await self._its_turn(exchange, decoded, trace, timeouts)
@@ -194,19 +194,21 @@ class Inference(Generic[D]):
         alone = self._api.parts is None or self._api.parts.count(decoded) == 1
         return alone and (exchange.lease is None or not exchange.lease.free)
 
-    async def _shown_and_charged(self, exchange: Exchange, decoded: D, trace: Trace) -> D:
+    async def _transformed_and_charged(self, exchange: Exchange, decoded: D, trace: Trace) -> D:
         """What plugins leave of the request, for which is reserved what it may take of its limits. Raises what plugins refuse it
         for, RateLimited and QuotaExceeded."""
         if exchange.plugged:
-            apart = self._detach is not None and decoded.generation.background  # those are shown where they are run
-            decoded = await with_generations(decoded, exchange.set_apart if apart else exchange.shown)
+            detached = self._detach is not None and decoded.generation.background  # those are shown where they are run
+            decoded = await with_generations(
+                decoded, exchange.detach_request if detached else exchange.transform_request
+            )
         api, lease, live = self._api, exchange.lease, self._services.live
         limiting, generation = live.limiting, decoded.generation
         if live.caching is not None and lease is not None and (api.parts is None or api.parts.count(decoded) == 1):
             with exchange.watched():
-                apart = lease.kind == "batch"
+                unattended = lease.kind == "batch"
                 lease.shared = await live.caching.find(
-                    generation, exchange.headers, exchange.always, trace, apart=apart
+                    generation, exchange.headers, exchange.always, trace, unattended=unattended
                 )
         if (
             lease is not None

@@ -1,5 +1,4 @@
-"""What starts, drains and ends a gateway, as the app and the operators' doors see it (edge): a role. Above: app, operation,
-admin."""
+"""The start, drain and end of a gateway, for the app and operators (edge): a role. Above: app, operation, admin."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

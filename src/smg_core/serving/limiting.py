@@ -319,8 +319,8 @@ class Limiting:
 
     def _headers(self, charge: "ActiveCharge", family: HeaderFamily) -> list[_Header]:
         at = charge.at if self.stored is None else self.stored.now  # a store may count by a time that is later
-        shown = self.standing([each for each in charge.claims if each.rule.private], at)
-        return limit_headers(family, shown, at.wall_s, standard=self.settings.standard_headers)
+        reported = self.standing([each for each in charge.claims if each.rule.private], at)
+        return limit_headers(family, reported, at.wall_s, standard=self.settings.standard_headers)
 
     # ------------------------------------------------------------------------------------------------- answers under way
 

@@ -18,4 +18,4 @@ async def worked(services: Services, tenant: str, size: int, work: Callable[[], 
     """What `work` makes of texts of `size` bytes of this tenant."""
     if size <= INLINE:  # also where a gateway has no threads yet, since it was not started
         return work()
-    return await services.running.executor.apart(work, size, tenant)
+    return await services.running.executor.offload(work, size, tenant)

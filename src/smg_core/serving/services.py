@@ -1,5 +1,4 @@
-"""What the handlers of a gateway work with (edge): one frozen record of services, and boxes for what changes while the gateway
-runs.
+"""The services of a gateway's handlers (edge): one frozen record of services, and boxes for what changes while the gateway runs.
 
 `live` are the settings of now, `life` says whether the gateway is started, `running` has what exists only while it is. Made by
 the assembly (`gateway.assembly`). Above: every handler. Below: the rooms whose objects these are.

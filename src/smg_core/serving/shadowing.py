@@ -1,4 +1,4 @@
-"""Copies of requests that another model is sent too, whose answers are measured and thrown away (edge).
+"""Copies of requests sent to another model too, whose answers are measured and discarded (edge).
 
 A copy is one turn in a task of its own, with a driver's run, a trace and an answer that nobody reads, so that nothing of it can
 reach the request that it is a copy of. It is not kept, performs no tool, is tried once, and counts towards no bound on requests.

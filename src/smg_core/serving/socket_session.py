@@ -21,7 +21,7 @@ from smg_core.http.routes import WEBSOCKET
 from smg_core.http.scope import DISCONNECT, Disconnect, Receive, Send
 from smg_core.http.stream_errors import ERROR_WRITTEN
 from smg_core.http.websocket import Received, WebSocket
-from smg_core.plugins.exchange import PluggedExchange, exchange_within
+from smg_core.plugins.exchange import PluginExchange, exchange_within
 from smg_core.serving.inference import DECODED_INLINE, Inference, internal_error
 from smg_core.serving.services import Services
 from smg_core.wire.base import Decoded
@@ -106,7 +106,7 @@ class SocketSession(Generic[F]):
         is told, and the connection closed."""
         socket = self._socket
         try:
-            now = self._services.plugins.plan.at_the_door(socket.about())
+            now = self._services.plugins.plan.on_arrival(socket.about())
             if not all(any(each is one for one in socket.met) for each in now):
                 raise InvalidRequest(
                     "The gateway has other plugins now than when this connection was opened; open another."
@@ -244,7 +244,7 @@ async def _made(services: Services, exchange: Exchange, join: PluginsMeet, handl
         await join()
         await handler(exchange)
     except SmgError as error:
-        if isinstance(exchange, PluggedExchange) and exchange.ended_with_error:
+        if isinstance(exchange, PluginExchange) and exchange.ended_with_error:
             return error.outcome
         if exchange.started:
             raise

@@ -1,4 +1,4 @@
-"""How the handlers of what is kept answer (edge).
+"""The answers of handlers of stored things (edge).
 
 Above: `stored_responses`, `conversations`, files and batches. Below: the gateway, which has the thread pool.
 """

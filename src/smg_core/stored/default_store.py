@@ -1,4 +1,4 @@
-"""Where `smg-gateway serve` keeps its history when nobody said (edge): a file of this gateway alone in the user's state folder.
+"""The default place of the history of `smg-gateway serve` (edge): a file of this gateway alone in the user's state folder.
 
 A gateway is a supervisor and its processes; its name is a setting, or where it listens. The file belongs to the name, and a lock
 on it to the gateway that runs: the lock is held by the process that `serve` was called in and ends with it, however that ends. A

@@ -1,4 +1,4 @@
-"""How long the links of a chain of responses or interactions are kept: as long as the newest of them (edge).
+"""The expiry of the links of a chain of responses or interactions: as long as the newest of them (edge).
 
 A link that is continued is kept for as long as what continues it, by an operation of the same write. The links before it are kept
 longer by the first request that continues the chain in each sixteenth of `history.responses_s`, so that most requests write

@@ -1,4 +1,4 @@
-"""The locks of conversations in which this process makes responses, and of other things that one request works on (edge).
+"""The locks of conversations and other things that one request of this process works on (edge).
 
 A lock is a lease of the history: it ends by itself when the process dies, and is renewed while the response is made. It is lost
 where it could not be renewed in time and somebody else has taken the conversation since; what is then written under it is

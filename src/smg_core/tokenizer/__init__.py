@@ -11,7 +11,7 @@ text. The names below load their modules when they are first used; inside the ga
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.tokenizer.base import EncodeReport as EncodeReport
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from smg_core.tokenizer.stream import StopMatcher as StopMatcher
     from smg_core.tokens import TokenIds as TokenIds
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.tokenizer.base": ("EncodeReport", "IncrementalDecoder", "Prompt", "SpecialTokens", "Tokenizer"),

@@ -1,4 +1,4 @@
-"""What the gateway needs of a tokenizer and of a chat template.
+"""The gateway's needs of a tokenizer and of a chat template.
 
 Protocols only: `Tokenizer` (text to ids), `IncrementalDecoder` (ids to text, never half a character), `PromptTemplate`
 (messages to a prompt), and the records they share. All methods are synchronous CPU work: `encode` must not be called with
@@ -64,8 +64,7 @@ class Prompt(Struct, frozen=True):
 
 
 class EncodeReport(Struct, frozen=True):
-    """A prompt's ids, the number of its characters, and how many of them came from the cache `level` ("l0", "l1", or ""
-    for none)."""
+    """A prompt's ids, its length in characters, and how many came from the cache `level` ("" for none)."""
 
     ids: TokenIds
     characters: int
@@ -119,7 +118,7 @@ class IncrementalDecoder(Protocol):
         ...
 
     def feed_each(self, ids: Sequence[int]) -> list[str]:
-        """What `feed` returns for each of the ids alone, one after the other."""
+        """The results of `feed` for each of the ids alone, one after the other."""
         ...
 
     def finish(self) -> str:
@@ -160,7 +159,7 @@ class Tokenizer(Protocol):
         ...
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
-        """What `encode_prompt` would return if a cache has it; else None. Never encodes: may be called on an event loop."""
+        """The result of `encode_prompt` if a cache has it; else None. Never encodes: may be called on an event loop."""
         ...
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:

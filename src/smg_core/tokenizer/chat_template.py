@@ -226,7 +226,7 @@ class ChatTemplate:
         return self._choose(tools, None).facts
 
     def tells_budget(self, *, tools: bool) -> bool:
-        """Whether the template that renders requests with tools, or without, tells the model its budget for reasoning."""
+        """Whether the template, with tools or without, tells the model its budget for reasoning."""
         return "thinking_budget" in self._choose(tools, None).facts.variables
 
     def efforts(self, *, tools: bool) -> Efforts:

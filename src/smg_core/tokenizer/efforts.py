@@ -1,4 +1,4 @@
-"""Which levels of reasoning a chat template tells apart, found by rendering a short conversation with each.
+"""The levels of reasoning known to a chat template, found by rendering a short conversation with each.
 
 A template that writes the word as it is (gpt-oss) does not say which words its model knows; such models know `WRITTEN`. Pure.
 Above: chat_template, pipeline.prompt.effort. Below: nothing.

@@ -1,4 +1,4 @@
-"""How a model is asked for the text between a beginning and an end, by the special tokens of its family.
+"""The prompt for the text between a beginning and an end, by special tokens of a model's family.
 
 A model was trained for this if its vocabulary has the family's tokens. Other models are refused: they would take the end of the
 text for ordinary text. Pure. Above: pipeline.prompt.prepare. Below: the tokenizer.

@@ -343,25 +343,25 @@ class HuggingFaceTokenizer:
         return True
 
     def _byte_decoders(self) -> dict[bool, Callable[[], IncrementalDecoder]]:
-        every, shown = self._bytes, _ByteTable(self._bytes.__getitem__, self._vocab_size, self._hidden)
-        return {False: lambda: ByteDecoder(every), True: lambda: ByteDecoder(shown)}
+        every, visible = self._bytes, _ByteTable(self._bytes.__getitem__, self._vocab_size, self._hidden)
+        return {False: lambda: ByteDecoder(every), True: lambda: ByteDecoder(visible)}
 
     def _fallback_decoders(self) -> dict[bool, Callable[[], IncrementalDecoder]]:
         strip = self._layout.strip
         every = _TextTable(self._later_text, self._vocab_size)
-        shown = _TextTable(every.__getitem__, self._vocab_size, self._hidden)
-        return {False: lambda: FallbackDecoder(every, strip), True: lambda: FallbackDecoder(shown, strip)}
+        visible = _TextTable(every.__getitem__, self._vocab_size, self._hidden)
+        return {False: lambda: FallbackDecoder(every, strip), True: lambda: FallbackDecoder(visible, strip)}
 
     def _piece_decoders(self) -> dict[bool, Callable[[], IncrementalDecoder]]:
         every = _TextTable(self._later_text, self._vocab_size)
-        shown = _TextTable(every.__getitem__, self._vocab_size, self._hidden)
+        visible = _TextTable(every.__getitem__, self._vocab_size, self._hidden)
 
-        def first_shown(token_id: int) -> str | None:
+        def first_visible(token_id: int) -> str | None:
             return None if token_id in self._hidden else self._first_text(token_id)
 
         return {
             False: lambda: PieceDecoder(self._first_text, every),
-            True: lambda: PieceDecoder(first_shown, shown),
+            True: lambda: PieceDecoder(first_visible, visible),
         }
 
     def _window_decoders(self) -> dict[bool, Callable[[], IncrementalDecoder]]:

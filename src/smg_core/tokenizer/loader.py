@@ -1,4 +1,4 @@
-"""Reads a model folder, or the archive that an engine sends, into a tokenizer and its chat template (edge).
+"""Reads a model folder, or an engine's archive, into a tokenizer and its chat template (edge).
 
 Files of this room are opened here; there is no network code. Searched in a folder, in this order: for the tokenizer
 tokenizer.json, then tiktoken.model and *.tiktoken; for the chat template chat_template.jinja (with
@@ -56,7 +56,7 @@ class TokenizerFolderError(ValueError):
 
 @attrs.frozen
 class TokenizerBundle:
-    """What a model folder holds: the tokenizer, the chat template if there is one, and the objects of config.json and
+    """The contents of a model folder: the tokenizer, the chat template if there is one, and the objects of config.json and
     generation_config.json. `pair` is how two texts are put together, None where the rule for that makes no sense. `sha256` is a
     digest of the names and contents of the files read: equal folders have equal digests. `response_template` is how the model
     describes its own output, None where it does not."""

@@ -29,7 +29,7 @@ __all__ = ["Vocabulary", "VocabularyTokenizer"]
 
 @runtime_checkable
 class Vocabulary(Protocol):
-    """What a program's own tokenizer offers so that it can be cached and can decode a stream."""
+    """The role of a program's own tokenizer, which is cached and decodes streams by it."""
 
     @property
     def vocab_size(self) -> int:
@@ -64,7 +64,7 @@ class VocabularyTokenizer:
         added = [AddedToken(id=number, content=token, special=True) for token, number in self._ids.items()]
         self.anchors, self.anchor_reason = anchors_of(added)
         self._every = _Pieces(vocabulary)
-        self._shown = _Pieces(vocabulary, hidden=self._ids.values())
+        self._visible = _Pieces(vocabulary, hidden=self._ids.values())
 
     @property
     def vocab_size(self) -> int:
@@ -111,11 +111,11 @@ class VocabularyTokenizer:
         return None
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        table = self._shown if skip_special_tokens else self._every
+        table = self._visible if skip_special_tokens else self._every
         return b"".join(map(table.__getitem__, ids)).decode("utf-8", "replace")
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
-        return ByteDecoder(self._shown if skip_special_tokens else self._every)
+        return ByteDecoder(self._visible if skip_special_tokens else self._every)
 
     def token_bytes(self, token_id: int) -> bytes:
         return self._every[token_id]

@@ -1,4 +1,4 @@
-"""How a tokenizer puts two texts together for a model that looks at both at once (a cross-encoder).
+"""The joining of two texts for a model that looks at both at once (a cross-encoder).
 
 Decides, from the post-processor in a tokenizer.json, which tokens stand before, between and behind the ids of the two texts,
 and to which of the two each id belongs. Pure. Above: loader, which reads it with the tokenizer, and pipeline.pooled.pair_inputs.

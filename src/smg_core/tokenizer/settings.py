@@ -1,4 +1,4 @@
-"""Where the tokenizer is and what its caches and threads may take.
+"""The place of the tokenizer, and the bounds of its caches and threads.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

@@ -51,7 +51,7 @@ class StandIns:
         self.completions = Completions(scan, changes, written)
         # A letter or white space means too much to templates (trim, upper) to be replaced.
         fit = [start for start in scan.starts if not start.isalnum() and not start.isspace()]
-        self.starts = tuple(fit[:MOST_STARTS]) if changes.takes_apart else ()
+        self.starts = tuple(fit[:MOST_STARTS]) if changes.splits_text else ()
         self.spelled = ControlScan(token for token in scan.tokens if token[0] not in self.starts)
         # A template that cuts anywhere might cut inside what it searches for, and leave the first character alone.
         searched = [

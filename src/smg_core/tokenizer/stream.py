@@ -169,13 +169,13 @@ class WindowDecoder:
     ends in U+FFFD is held back, for at most `hold` ids, because the next id may complete the character.
     """
 
-    __slots__ = ("_decode", "_hold", "_ids", "_shown")
+    __slots__ = ("_decode", "_emitted", "_hold", "_ids")
 
     def __init__(self, decode: Callable[[list[int]], str], hold: int = 64) -> None:
         self._decode = decode
         self._hold = hold
         self._ids: list[int] = []
-        self._shown = 0
+        self._emitted = 0
 
     def feed(self, ids: Sequence[int]) -> str:
         return "".join(self.feed_each(ids))
@@ -184,22 +184,22 @@ class WindowDecoder:
         return [self._step(token_id) for token_id in ids]
 
     def _step(self, token_id: int) -> str:
-        before = self._decode(self._ids[: self._shown]) if self._shown else ""
+        before = self._decode(self._ids[: self._emitted]) if self._emitted else ""
         self._ids.append(token_id)
         now = self._decode(self._ids)
-        held = len(self._ids) - self._shown
+        held = len(self._ids) - self._emitted
         if len(now) <= len(before) or (now.endswith("\ufffd") and held < self._hold):
             return ""
-        self._ids = self._ids[self._shown :]
-        self._shown = len(self._ids)
+        self._ids = self._ids[self._emitted :]
+        self._emitted = len(self._ids)
         return now[len(before) :]
 
     def finish(self) -> str:
-        if len(self._ids) == self._shown:
+        if len(self._ids) == self._emitted:
             return ""
-        before = self._decode(self._ids[: self._shown]) if self._shown else ""
+        before = self._decode(self._ids[: self._emitted]) if self._emitted else ""
         rest = self._decode(self._ids)[len(before) :]
-        self._ids, self._shown = [], 0
+        self._ids, self._emitted = [], 0
         return rest
 
 

@@ -37,13 +37,13 @@ _WHITE_SPACE = (" ", "\n", "\t", "\r")
 class TextChanges:
     """How one template changes text.
 
-    `takes_apart`: it may part a character of a text from the next one. `anywhere`: also at other places than at the strings
+    `splits_text`: it may part a character of a text from the next one. `anywhere`: also at other places than at the strings
     that it names, by a slice or by an operation that is not known here. `literals` are the string constants of its
     expressions: what it may search a text for. `removed` are the strings that it takes out of a text, each with what it
     puts in the place; None says that anything may follow there.
     """
 
-    takes_apart: bool
+    splits_text: bool
     anywhere: bool
     literals: frozenset[str] = attrs.field(repr=False)
     removed: frozenset[tuple[str, str | None]]
@@ -59,7 +59,7 @@ def read_changes(tree: nodes.Template) -> TextChanges:
         isinstance(item.arg, nodes.Slice) and not sequences.has(item.node) for item in tree.find_all(nodes.Getitem)
     )
     return TextChanges(
-        takes_apart=anywhere or not names <= _JOINING,
+        splits_text=anywhere or not names <= _JOINING,
         anywhere=anywhere,
         literals=literals,
         removed=frozenset(change for name, args in operations for change in _removed(name, args, literals)),

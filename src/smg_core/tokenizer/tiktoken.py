@@ -97,7 +97,7 @@ class TiktokenTokenizer:
         self._bytes = {**{rank: token for token, rank in ranks.items()}, **{t.id: t.content.encode() for t in added}}
         self._vocab_size = max(self._bytes, default=-1) + 1
         hidden = dict.fromkeys((token.id for token in added if token.special), b"")
-        self._shown = _Absent({**self._bytes, **hidden})
+        self._visible = _Absent({**self._bytes, **hidden})
         self._every = _Absent(self._bytes)
         self._longest_run = longest_run
         longest_first = sorted(self._ids, key=len, reverse=True)
@@ -154,11 +154,11 @@ class TiktokenTokenizer:
         return None
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        table = self._shown if skip_special_tokens else self._every
+        table = self._visible if skip_special_tokens else self._every
         return b"".join(map(table.__getitem__, ids)).decode("utf-8", "replace")
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
-        return ByteDecoder(self._shown if skip_special_tokens else self._every)
+        return ByteDecoder(self._visible if skip_special_tokens else self._every)
 
     def token_bytes(self, token_id: int) -> bytes:
         return self._every[token_id]

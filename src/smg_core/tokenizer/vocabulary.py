@@ -1,5 +1,4 @@
-"""Reads from the structure of a tokenizer.json how its ids are decoded, what it adds to text, and behind which of its added
-tokens a text may be cut.
+"""Reads from a tokenizer.json how ids are decoded, what is added to text, and where it may be cut.
 
 Pure; the tokens of the vocabulary are skipped. Above: huggingface (the layout), tiktoken (`anchors_of`). Below: msgspec. It
 encodes and decodes nothing.

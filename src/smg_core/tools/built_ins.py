@@ -164,8 +164,8 @@ class BuiltIns:
         if pattern and not (text := excerpts(text, pattern)):
             return ToolAnswer((Text(f"The page has nowhere the words {pattern[:200]!r}."),), sources=())
         page = msgspec.structs.replace(page, text=text)
-        shown = Text(between_marks(f"{page.title}\n{page.id}\n{text}", "a page of the web"))
-        return ToolAnswer((shown,), False, {"at": self._clock.time()}, sources=(page,), cites=asked.cites)
+        quoted = Text(between_marks(f"{page.title}\n{page.id}\n{text}", "a page of the web"))
+        return ToolAnswer((quoted,), False, {"at": self._clock.time()}, sources=(page,), cites=asked.cites)
 
     def _tool(self, kind: str, caller: Caller) -> BuiltInTool:
         for each in self._configured(caller.tenant):

@@ -1,4 +1,4 @@
-"""The role of what runs code in containers for the APIs' tools, and what came of code as models and clients are told it.
+"""The role of a runner of code in containers for tools, and its results for models and clients.
 
 Pure. Above: `built_ins`; the containers of tenants fulfil the role. Below: request.
 """

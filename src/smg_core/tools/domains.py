@@ -1,5 +1,4 @@
-"""Which addresses of the web a built-in tool may use, by the domains that a request allows and blocks; and whether such a list is
-one.
+"""The addresses open to a built-in tool, by the domains that a request allows and blocks; and whether such a list is one.
 
 A domain stands for itself and what is below it; with a path, for what begins with that, where one * stands for anything. Pure.
 Above: `tools.built_ins`; the decoders. Below: errors.

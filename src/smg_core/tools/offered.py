@@ -1,4 +1,4 @@
-"""What a caller is offered of the operator's servers of tools, as one server: tools, resources and prompts (edge).
+"""The operator's servers of tools, offered to a caller as one server: tools, resources and prompts (edge).
 
 A tool has the name that models know it by in the APIs. A resource of the server S is `mcp://S/` and its own URI, a prompt `S.`
 and its own name; they need a grant of all of that server (`S.*`). Built-in tools have their own names. Servers that cannot be
@@ -26,7 +26,7 @@ __all__ = ["PublishedTool", "PublishedTools", "ToolAsker"]
 T = TypeVar("T")
 
 _SCHEME = "mcp://"
-_SHOWN = 160  # characters of a client's text that an answer repeats
+_LONGEST_QUOTE = 160  # characters of a client's text that an answer repeats
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class PublishedTools:
         if tool is None or not tool.permitted:
             if tool is not None and tool.request is not None:
                 await tool.request.note(tool.tool.server, tool.tool.tool, "denied")
-            raise NotFound(f"There is no tool '{name[:_SHOWN]}' here.", param="name")
+            raise NotFound(f"There is no tool '{name[:_LONGEST_QUOTE]}' here.", param="name")
         return tool
 
     async def call(
@@ -125,15 +125,15 @@ class PublishedTools:
         """The contents of a resource. Raises NotFound, and what its server fails with."""
         server, slash, own = uri.removeprefix(_SCHEME).partition("/")
         if not uri.startswith(_SCHEME) or not slash:
-            raise NotFound(f"There is no resource '{uri[:_SHOWN]}' here.", param="uri")
-        request = self._whole_server(server, asker, f"There is no resource '{uri[:_SHOWN]}' here.")
+            raise NotFound(f"There is no resource '{uri[:_LONGEST_QUOTE]}' here.", param="uri")
+        request = self._whole_server(server, asker, f"There is no resource '{uri[:_LONGEST_QUOTE]}' here.")
         found = await _answered(request.read(server, own))
         return [{**each, "uri": f"{_SCHEME}{server}/{each.get('uri', own)}"} for each in found]
 
     async def prompt(self, name: str, arguments: Mapping[str, str], asker: ToolAsker) -> Mapping[str, Any]:
         """A prompt, filled in. Raises NotFound, and what its server fails with."""
         server, _, own = name.partition(".")
-        request = self._whole_server(server, asker, f"There is no prompt '{name[:_SHOWN]}' here.")
+        request = self._whole_server(server, asker, f"There is no prompt '{name[:_LONGEST_QUOTE]}' here.")
         return await _answered(request.prompt(server, own, arguments))
 
     # ------------------------------------------------------------------------------------------------------------------

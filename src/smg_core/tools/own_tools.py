@@ -121,8 +121,8 @@ def _outcome(name: str, answer: ToolAnswer) -> ToolOutcome:
     if name == FILE_SEARCH:
         return _found(answer.sources, text)
     if name == CODE:
-        shown = f"{text}\n[container: {structured.get('container')}]"
-        return ToolOutcome((ToolText(shown),), structured, answer.is_error)
+        result = f"{text}\n[container: {structured.get('container')}]"
+        return ToolOutcome((ToolText(result),), structured, answer.is_error)
     picture = structured.get("result")
     data = bytes(picture).decode().strip('"') if isinstance(picture, msgspec.Raw) else str(picture)
     facts = {key: value for key, value in structured.items() if key != "result"}
@@ -142,8 +142,10 @@ def _found(sources: Sequence[CitableSource], nothing: str) -> ToolOutcome:
         }
         for each in sources
     ]
-    shown = between_marks("\n\n".join(f"{each.title} ({each.id})\n{each.text}" for each in sources), "the user's files")
-    return ToolOutcome((ToolText(shown if sources else nothing),), {"results": results})
+    quoted = between_marks(
+        "\n\n".join(f"{each.title} ({each.id})\n{each.text}" for each in sources), "the user's files"
+    )
+    return ToolOutcome((ToolText(quoted if sources else nothing),), {"results": results})
 
 
 async def _no_server(server: str, tool: str, arguments: JsonObject) -> ToolOutcome:

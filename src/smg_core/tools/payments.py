@@ -1,4 +1,4 @@
-"""What a call of a tool that has a price needs: the record of a call under way, and the role that has it paid. Pure.
+"""The payment for a call of a tool with a price: the record of a call under way, and the role that has it paid. Pure.
 
 Above: `tools.hosted`. Below: nothing; the gateway's budgets and accounts fulfil the role.
 """

@@ -1,4 +1,4 @@
-"""Searches among the tools of a request's servers, and the lists of these tools, both kept between requests (edge).
+"""Searches the tools of a request's servers, with their lists cached between requests (edge).
 
 An index takes about 60 ms for a thousand tools, so that it is made in a thread, once for each set of tools. It finds by words
 (BM25); `make_index` is where another takes its place, such as one by embeddings. Above: `tools.hosted`. Below: smg_mcp.

@@ -1,4 +1,4 @@
-"""What a search or a page of the web gave, as sources: also of a server of tools whose results have a form of their own.
+"""The results of a search or a page of the web, as sources: also of a server of tools whose results have a form of their own.
 
 Pure. Above: `tools.built_ins`. Below: the records of smg_mcp; sources.
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from smg_core.commands.admin import AdminDoor, DoorRefused, door_flags, opened_door
+from smg_core.commands.admin import AdminClient, AdminRefused, admin_client, admin_flags
 from smg_core.json_types import Json
 from smg_core.settings import ConfigError, number_flag
 from smg_core.top.figures import MetricsReading, figures_between, read_metrics
@@ -29,7 +29,7 @@ MOST_ROWS = 1_000_000
 
 def top_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `top`."""
-    door_flags(parser)
+    admin_flags(parser)
     text = "where the metrics are read, such as http://127.0.0.1:9090/metrics (default: where the admin door says they are)"
     parser.add_argument("--metrics", metavar="URL", help=text)
     parser.add_argument(
@@ -53,8 +53,8 @@ def _top(args: argparse.Namespace) -> int:
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     try:
-        with _opened(args) as (door, metrics):
-            frames = _frames(door, metrics, args, time.monotonic, time.sleep)
+        with _opened(args) as (admin, metrics):
+            frames = _frames(admin, metrics, args, time.monotonic, time.sleep)
             first = next(frames)
             if args.once or not sys.stdout.isatty():  # only a terminal can show one frame over another
                 console.print(first)
@@ -62,7 +62,7 @@ def _top(args: argparse.Namespace) -> int:
             with Live(first, console=console, screen=True, auto_refresh=False) as live:
                 for frame in frames:
                     live.update(frame, refresh=True)
-    except DoorRefused as error:
+    except AdminRefused as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -71,43 +71,43 @@ def _top(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _opened(args: argparse.Namespace) -> "Iterator[tuple[AdminDoor | None, _Metrics]]":
-    """A context with the admin door, where there is one, and with where the metrics are. Raises ConfigError and DoorRefused."""
+def _opened(args: argparse.Namespace) -> "Iterator[tuple[AdminClient | None, _Metrics]]":
+    """A context with the admin door, where there is one, and with where the metrics are. Raises ConfigError and AdminRefused."""
     if not args.admin and not args.metrics:
         raise ConfigError(
             "where is the admin door? Give --admin URL or SMG_ADMIN; or --metrics URL, where the metrics are"
         )
     with ExitStack() as stack:
-        door = stack.enter_context(opened_door(args)) if args.admin else None
-        yield door, _Metrics(door, args.metrics, args.timeout)
+        admin = stack.enter_context(admin_client(args)) if args.admin else None
+        yield admin, _Metrics(admin, args.metrics, args.timeout)
 
 
 class _Metrics:
     """Where the metrics are read: at the `url` that was given, else at the admin door, else at the port that the door's settings
     name, on the machine that this runs on or on the one that the settings name."""
 
-    def __init__(self, door: AdminDoor | None, url: str | None, timeout: float) -> None:
-        self._door, self._url, self._timeout = door, url, timeout
+    def __init__(self, admin: AdminClient | None, url: str | None, timeout: float) -> None:
+        self._admin, self._url, self._timeout = admin, url, timeout
 
     def text(self) -> str:
-        """The metrics as they are now. Raises DoorRefused."""
-        if self._url is None and self._door is not None:
+        """The metrics as they are now. Raises AdminRefused."""
+        if self._url is None and self._admin is not None:
             try:
-                return self._door.ask("GET", "/admin/metrics").text
-            except DoorRefused as error:
+                return self._admin.ask("GET", "/admin/metrics").text
+            except AdminRefused as error:
                 if error.status != 404:
                     raise
-                self._url = self._elsewhere(self._door)
+                self._url = self._elsewhere(self._admin)
         return self._fetched(self._url or "")
 
     @staticmethod
-    def _elsewhere(door: AdminDoor) -> str:
-        """The URL of the metrics' own port, by the settings of the gateway. Raises DoorRefused where it has none. A gateway
+    def _elsewhere(admin: AdminClient) -> str:
+        """The URL of the metrics' own port, by the settings of the gateway. Raises AdminRefused where it has none. A gateway
         that is made in Python with another path is asked by --metrics."""
-        values = {each["path"]: each["value"] for each in door.ask("GET", "/admin/config").json()["settings"]}
+        values = {each["path"]: each["value"] for each in admin.ask("GET", "/admin/config").json()["settings"]}
         port, host = values.get("metrics.port"), values.get("metrics.host")
         if not port:
-            raise DoorRefused(
+            raise AdminRefused(
                 "the gateway has no metrics that can be found: start it with --metrics-admin, or with --metrics-port",
                 404,
             )
@@ -119,46 +119,46 @@ class _Metrics:
         try:
             answer = httpx.get(url, timeout=self._timeout, trust_env=False)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise DoorRefused(f"the metrics at {url} cannot be read: {error}") from None
+            raise AdminRefused(f"the metrics at {url} cannot be read: {error}") from None
         if answer.status_code != httpx.codes.OK:
-            raise DoorRefused(f"the metrics at {url} cannot be read: {answer.status_code}", answer.status_code)
+            raise AdminRefused(f"the metrics at {url} cannot be read: {answer.status_code}", answer.status_code)
         return answer.text
 
 
 def _frames(
-    door: AdminDoor | None,
+    admin: AdminClient | None,
     metrics: _Metrics,
     args: argparse.Namespace,
     now: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> "Iterator[RenderableType]":
-    """A frame each interval. The first raises DoorRefused where the door cannot be asked; later ones say so, and try again."""
+    """A frame each interval. The first raises AdminRefused where the door cannot be asked; later ones say so, and try again."""
     from smg_core.top.screen import top_frame
 
-    before, shown, note = _read(metrics, now), None, ""
+    before, figures, note = _read(metrics, now), None, ""
     while True:
         sleep(args.interval)
         try:
-            health: Json = door.ask("GET", "/admin/health").json() if door is not None else {}
+            health: Json = admin.ask("GET", "/admin/health").json() if admin is not None else {}
             latest = _read(metrics, now)
-            shown = figures_between(before, latest), health if isinstance(health, dict) else {}
+            figures = figures_between(before, latest), health if isinstance(health, dict) else {}
             before, note = latest, ""
-        except DoorRefused as error:
-            if shown is None:
+        except AdminRefused as error:
+            if figures is None:
                 raise
             note = str(error)
         except json.JSONDecodeError:
-            raise DoorRefused("the admin door says of the gateway what is no JSON") from None
-        yield top_frame(*shown, args.rows, note)
+            raise AdminRefused("the admin door says of the gateway what is no JSON") from None
+        yield top_frame(*figures, args.rows, note)
 
 
 def _read(metrics: _Metrics, now: Callable[[], float]) -> MetricsReading:
-    """The metrics as they are now. Raises DoorRefused."""
+    """The metrics as they are now. Raises AdminRefused."""
     text = metrics.text()
     try:
         reading = read_metrics(text, now())
     except ValueError as error:
-        raise DoorRefused(f"there are no metrics of a gateway: {error}") from None
+        raise AdminRefused(f"there are no metrics of a gateway: {error}") from None
     if not reading.of("smg_discovery_models"):
-        raise DoorRefused("the gateway's metrics have other names (metrics.names: smg), which top cannot read")
+        raise AdminRefused("the gateway's metrics have other names (metrics.names: smg), which top cannot read")
     return reading

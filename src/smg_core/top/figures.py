@@ -1,4 +1,4 @@
-"""What two readings of a gateway's metrics say together: rates, times and errors in between, by worker and by model.
+"""The figures from two readings of a gateway's metrics: rates, times and errors in between, by worker and by model.
 
 Pure: texts and seconds are arguments. Reads the text format of Prometheus, of the names that `observability.metrics.table` has.
 A counter that went down belongs to a gateway that has started anew, and counts from nothing. Above: `command`, `screen`. Below:

@@ -1,4 +1,4 @@
-"""The picture that `smg-gateway top` shows, as objects of the package rich, which is imported with this module.
+"""The picture of `smg-gateway top`, as objects of the package rich, imported with this module.
 
 Decides how figures are written and which workers are shown where there are many: the busiest. Reads no clock. Above: `command`.
 Below: `figures`.
@@ -50,8 +50,8 @@ def _table(first: str, *rest: str) -> Table:
 
 def _models(models: Sequence[ModelFigures], most: int) -> Table:
     table = _table("MODEL", "REQ/S", "IN TOK/S", "OUT TOK/S", "TTFT P50", "TTFT P95", "ERRORS")
-    shown = sorted(models, key=lambda each: (-each.requests, each.name))
-    for each in shown[:most]:
+    ranked = sorted(models, key=lambda each: (-each.requests, each.name))
+    for each in ranked[:most]:
         rates = (f"{each.requests:.1f}", f"{each.input_tokens:.0f}", f"{each.output_tokens:.0f}")
         table.add_row(Text(each.name), *rates, _seconds(each.median), _seconds(each.high), _share(each.errors))
     return _with_rest(table, len(models) - most)
@@ -59,8 +59,8 @@ def _models(models: Sequence[ModelFigures], most: int) -> Table:
 
 def _workers(workers: Sequence[WorkerFigures], most: int) -> Table:
     table = _table("WORKER", "STATE", "IN FLIGHT", "WAITING", "CALLS/S", "TOK/S", "TTFT", "ERRORS")
-    shown = sorted(workers, key=lambda each: (each.ready, -each.in_flight, -each.calls, each.name))
-    for each in shown[:most]:
+    ranked = sorted(workers, key=lambda each: (each.ready, -each.in_flight, -each.calls, each.name))
+    for each in ranked[:most]:
         state = Text("ready", "green") if each.ready else Text("not ready", "bold red")
         load = (str(each.in_flight), str(each.waiting), f"{each.calls:.1f}", f"{each.output_tokens:.0f}")
         table.add_row(Text(each.name), state, *load, _seconds(each.first_token), _share(each.errors))

@@ -118,9 +118,9 @@ async def _run(plan: "UpPlan", gateway: list[str]) -> int:
     from smg_core.up.supervisor import Supervised
 
     width = max(len(each) for each in (GATEWAY, *(engine.name for engine in plan.engines)))
-    shown = _Shown(width)
-    supervised = Supervised(plan, gateway, shown.show)
-    shown.lost = supervised.leave
+    progress = _ProgressLines(width)
+    supervised = Supervised(plan, gateway, progress.show)
+    progress.lost = supervised.leave
     loop = asyncio.get_running_loop()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # the last: the terminal was closed, and nobody would end the programs
         if hasattr(signal, name):
@@ -128,7 +128,7 @@ async def _run(plan: "UpPlan", gateway: list[str]) -> int:
     return await supervised.run()
 
 
-class _Shown:
+class _ProgressLines:
     """Shows lines of programs, each with a name before it. Where nobody reads them any more, `lost` is called once."""
 
     def __init__(self, width: int) -> None:

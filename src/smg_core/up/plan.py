@@ -1,4 +1,4 @@
-"""What a file says is to run on this machine: engines, and the gateway before them.
+"""A file's plan of what runs on this machine: engines, and the gateway before them.
 
 Decides what is wrong with a file, which words start each program, and in which order they start and end. Ports that a file leaves
 open are handed in. Pure. Above: `command`. Below: gateway.engine_commands, workers.worker_file.

@@ -59,8 +59,8 @@ class TextEmbedding:
                 if waiting is not None:
                     await waiting
             if services.live.queueing is not None:
-                apart = task == "document"
-                waiting = services.live.queueing.begin_pooled(request, lease, trace, {}, [], apart=apart)
+                unattended = task == "document"
+                waiting = services.live.queueing.begin_pooled(request, lease, trace, {}, [], unattended=unattended)
                 if waiting is not None:
                     await waiting
             pooled = await self._pooled(request, generation, trace)

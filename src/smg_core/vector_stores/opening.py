@@ -1,4 +1,4 @@
-"""Which indexes vector stores have, by the history: in the same PostgreSQL, or in files of this machine (edge).
+"""The indexes of vector stores, by the history: in the same PostgreSQL, or in files of this machine (edge).
 
 Above: `work`. Below: both, each loaded when it is used.
 """

@@ -1,4 +1,4 @@
-"""Where the indexes of vector stores lie in files: a folder for each tenant, in a folder of this machine (edge).
+"""The files of the indexes of vector stores: a folder for each tenant, in a folder of this machine (edge).
 
 All processes that share the history share the folder, since the history is a file of this machine, or in this process's memory.
 Beside a history in PostgreSQL indexes are in that. One in Oracle or Redis may have gateways on other machines, which would find

@@ -1,4 +1,4 @@
-"""What may be set about vector stores. Records of settings: `config` gathers them. Below: `settings`."""
+"""The settings of vector stores. Records of settings: `config` gathers them. Below: `settings`."""
 
 import attrs
 
@@ -41,8 +41,7 @@ class VectorStoresConfig:
     at_once: int = bound(2, "Files that a process indexes at the same time.", at_least=1, at_most=1000)
 
     def why_not(self, history: str, *, sealed: bool) -> str:
-        """Why there can be no vector stores with the history of this URL, which is `sealed` where it has keys; "" where there
-        can be."""
+        """The reason why a history at this URL, `sealed` where it has keys, has no vector stores; "" where there can be."""
         if sealed:
             return "vector stores keep words as they are, and history.keys asks for all that is kept to be sealed"
         if not history.startswith(("memory:", "sqlite:", "postgresql:")):

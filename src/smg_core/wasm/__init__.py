@@ -14,7 +14,7 @@ their modules when they are first used.
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.middleware.base import About as About
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from smg_core.wasm.host import WasmHost as WasmHost
     from smg_core.wasm.plugin import WasmPlugin as WasmPlugin
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.middleware.base": (

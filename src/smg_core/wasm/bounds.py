@@ -1,4 +1,4 @@
-"""How much a component may answer.
+"""The bounds of a component's answers.
 
 An answer is bounded before anything of it is read, whatever is done with it afterwards: a list of a million headers would be
 read for seconds, to be refused then. The adapter before each component (`adapter/`) holds the bounds: it gives the component

@@ -1,4 +1,4 @@
-"""Values of calls and answers as one text, as the adapter before each component reads and writes them (`adapter/adapter.c`).
+"""Values of calls and answers as one text, for the adapter of each component (`adapter/adapter.c`).
 
 The fields of a text end with a zero each; in a field a zero is written as the characters 1 1, and a one as 1 2. A text that comes
 last is as it is. Pure. Above: `worlds`. Below: nothing.

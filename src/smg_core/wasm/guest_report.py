@@ -1,4 +1,4 @@
-"""What a guest says beside its answers: lines of a log, and counters.
+"""A guest's messages beside its answers: lines of a log, and counters.
 
 Pure. Above: `running`, `plugin`, `server`. Below: nothing.
 """
@@ -16,8 +16,8 @@ _MOST_COUNTED = 2.0**53  # what a counter may come to: numbers beyond it are not
 
 @attrs.define
 class GuestReport:
-    """What a guest said in one call: lines of its log by level, how many more it said, and what it counted. `size`: characters of
-    all of it."""
+    """A guest's messages in one call: lines of its log by level, how many more it said, and what it counted. `size`: characters
+    of all of it."""
 
     lines: list[tuple[str, str]] = attrs.field(factory=list)
     dropped: int = 0
@@ -30,8 +30,8 @@ class GuestReport:
         if len(self.lines) >= _LINES_OF_CALL:
             self.dropped += 1
             return
-        shown = message[:_LINE]
-        self.lines.append((level, "".join(each if each.isprintable() else " " for each in shown)))
+        line = message[:_LINE]
+        self.lines.append((level, "".join(each if each.isprintable() else " " for each in line)))
 
     def count(self, name: str, by: float) -> None:
         """Add to a counter. More names than a plugin may have, and what is no number or too large, are left out."""

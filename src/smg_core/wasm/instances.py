@@ -1,4 +1,4 @@
-"""Who gets which instance of a component, and whose call has a thread next.
+"""The next owner of an instance of a component, and the next call with a thread.
 
 An instance serves one exchange at a time, from its first hook to its end. Afterwards it may serve another of the same key (the
 tenant, or all), or goes. No tenant alone can hold all instances or all threads: however many of its requests a guest keeps, the

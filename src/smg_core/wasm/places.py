@@ -1,4 +1,4 @@
-"""Where the next call of each function of a component begins: on the event loop, or in a thread.
+"""The place of the next call of each function of a component: on the event loop, or in a thread.
 
 A call on the event loop runs in short steps, but one instruction may be long (`memory.fill` over all of a memory), and so may be
 an answer of many small parts, which is read in one go. No step ends these. What has kept the event loop once begins in threads

@@ -1,4 +1,4 @@
-"""What a component is used for: its world, and whether it has what it should and wants what it may.
+"""The uses of a component: its world, and whether it has what it should and wants what it may.
 
 Above: `running`. Below: `joining`, `worlds`, the types of the package wasmtime.
 """

@@ -63,7 +63,7 @@ from smg_core.wasm.written import Written
 
 __all__ = ["Hear", "WasmPlugin"]
 
-Shown = TypeVar("Shown", RequestHead, ResponseHead)
+Head = TypeVar("Head", RequestHead, ResponseHead)
 
 Hear = Callable[[str, GuestReport], None]
 """Called with a plugin's name and what one of its instances said in a call."""
@@ -261,7 +261,7 @@ class _Session:
             return work.answer
         return await self._in_a_thread(work.rest, len(calls))
 
-    async def _show(self, name: str, shown: Shown) -> HeadVerdict:
+    async def _show(self, name: str, head: Head) -> HeadVerdict:
         """Show a head to a function, as `_call`. Where an instance is there or idle, and the call is short, this waits for
         nothing. What is shown to several plugins is written once."""
         plugin, guest, first = self._plugin, self._guest, not self._has_place
@@ -271,9 +271,9 @@ class _Session:
             guest = self._guest = plugin.idle(self._about)
             self._has_place = guest is not None
         if guest is None:
-            return head_verdict(await self._call(name, _size_of(shown), head_value(shown)))
+            return head_verdict(await self._call(name, _size_of(head), head_value(head)))
         begins, begun = first and plugin.begins, ""
-        written = plugin.written.arguments(name, shown, head_value)
+        written = plugin.written.arguments(name, head, head_value)
         if written.size <= _SHORT and plugin.begins_here(name):
             try:
                 begun = self._tried_here(guest, name, written, begins=begins)
@@ -282,17 +282,17 @@ class _Session:
                 plugin.places.was_long(name)
             finally:
                 plugin.places.took(name, guest.longest_s)
-        calls: list[GuestCall] = [(name, (head_value(shown),))]
+        calls: list[GuestCall] = [(name, (head_value(head),))]
         if begins:
             calls.insert(0, self._beginning())
         async with self._turn:
             return head_verdict(await self._in_a_thread(GuestCalls(guest, calls, begun).rest, len(calls)))
 
-    async def _shown_head(self, name: str, shown: Shown) -> HeadVerdict:
+    async def _head_verdict(self, name: str, head: Head) -> HeadVerdict:
         """As `_show`. A component that sees nothing but this gives its instance back at once: the next exchange finds it warm,
         and there are as many instances as calls at once, not as exchanges."""
         try:
-            return await self._show(name, shown)
+            return await self._show(name, head)
         finally:
             if self._plugin.sees_one_head and self._running is None:
                 self._let_go()
@@ -443,13 +443,13 @@ class _Session:
     # ------------------------------------------------------------------------------------------------------------ hooks
 
     async def on_request_head(self, head: RequestHead) -> HeadVerdict:
-        return await self._shown_head("request_head", head)
+        return await self._head_verdict("request_head", head)
 
     async def on_request_body(self, body: RequestBody) -> TextVerdict:
         return text_verdict(await self._call("request_body", len(body.text), body.text))
 
     async def on_response_head(self, head: ResponseHead) -> HeadVerdict:
-        return await self._shown_head("response_head", head)
+        return await self._head_verdict("response_head", head)
 
     async def on_response(self, head: ResponseHead, body: str) -> tuple[HeadVerdict, TextVerdict]:
         raise MiddlewareFault("has no such hook")

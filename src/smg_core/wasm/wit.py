@@ -1,4 +1,4 @@
-"""Types of the component model as text, which is how those of a component are compared with those of a world.
+"""Types of the component model as text, to compare those of a component with those of a world.
 
 Pure. Above: `worlds`. Below: nothing.
 """

@@ -27,14 +27,14 @@ class Written:
         """Functions for which something is kept."""
         return len(self._last)
 
-    def arguments(self, name: str, shown: T, value: Callable[[T], object]) -> Arguments:
+    def arguments(self, name: str, record: T, value: Callable[[T], object]) -> Arguments:
         """The arguments of a call of a function of our world with a record, whose value is `value(shown)`. The same record has
         the same ones, and they are forgotten with it: they hold what a client sent."""
         kept = self._last.get(name)
-        if kept is not None and kept[0]() is shown:
+        if kept is not None and kept[0]() is record:
             return kept[1]
-        made = Arguments(OURS.functions[name].pack(value(shown)))
-        self._last[name] = ref(shown, partial(self._forget, name)), made
+        made = Arguments(OURS.functions[name].pack(value(record)))
+        self._last[name] = ref(record, partial(self._forget, name)), made
         return made
 
     def _forget(self, name: str, gone: "ReferenceType[object]") -> None:

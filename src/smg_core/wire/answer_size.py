@@ -1,4 +1,4 @@
-"""How much memory an answer takes that is kept until it is whole.
+"""The memory of an answer that is held until it is whole.
 
 The figures were measured once; they are used wherever such an answer is bounded. Pure. Above: the decoder of Completions,
 pipeline.prompt.prepare, pipeline.fit.fit.

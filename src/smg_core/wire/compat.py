@@ -1,4 +1,4 @@
-"""Which unknown fields of a body are ignored instead of refused.
+"""The unknown fields of a body that are ignored instead of refused.
 
 Clients that were written for vLLM, SGLang or OpenRouter send fields that our wire types do not have, mostly with the value that
 changes nothing (the neutral value). A strict decoder refuses them by name. In a lenient deployment, the fields in

@@ -1,4 +1,4 @@
-"""Reads a request body into a typed wire object, or raises one error that says where the body is wrong.
+"""Reads a request body into a typed wire object, or raises one error with the place of the fault.
 
 Every JSON API reads its bodies here: msgspec parses and validates in one pass, and its errors are reworded for clients, with the
 field's path ("messages[2].content[0].type") as `param`. Rules for every API:

@@ -1,4 +1,4 @@
-"""Lines of a JSONL file from pieces of it, and the requests of a JSON body that is too large to be read at once.
+"""Lines of a JSONL file from pieces of it, and the requests of a JSON body too large for one read.
 
 Neither makes anything of the values: whoever gets a line or a request reads it. Pure. Above: files, batches. Below: the bounds of
 JSON texts.

@@ -1,4 +1,5 @@
-"""What Responses and the extension of Chat say alike of a server of tools: which of its tools are meant, and which need approval.
+"""The common types of Responses and the extension of Chat for a server of tools: which of its tools are meant, and which need
+approval.
 
 Keys that a type does not have are passed over, as in the tools of Responses. Above: the wire types of both APIs. Below: msgspec.
 """

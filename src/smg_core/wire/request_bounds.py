@@ -1,4 +1,4 @@
-"""The limits of a request that was changed after it was decoded, which its body can no longer be held to.
+"""The limits of a request changed after decoding, which its body can no longer be held to.
 
 Only what was changed is looked at. Pure. Above: plugins.registry, for what plugins put in the place of a client's request. Below:
 decoding, sampling, fields, json_bounds.

@@ -1,4 +1,4 @@
-"""The fields about sampling that Chat Completions, Completions and `/generate` have in common, as a `Sampling` record.
+"""Fields of sampling common to Chat Completions, Completions and `/generate`, as `Sampling`.
 
 Decides the bounds of lists, and for every API what the values at the edge mean (`top_p` 0, `top_k` 0). Pure. Above: the decoders.
 Below: request.

@@ -1,4 +1,4 @@
-"""What one request, and all of them together, may take; and how Messages is read.
+"""The bounds of one request, and of all of them together; and how Messages is read.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -17,7 +17,7 @@ MOST_VALUES = 1 << 30
 
 @attrs.frozen
 class LimitsConfig:
-    """What one request, and all of them together, may take."""
+    """The bounds of one request, and of all of them together."""
 
     body_bytes: int = option(
         16 * MIB,
@@ -182,7 +182,7 @@ class LimitsConfig:
 
 @attrs.frozen
 class MessagesConfig:
-    """Where Messages may be read in more than one way."""
+    """The readings of Messages where there is more than one."""
 
     prefill: Literal["continue", "refuse"] = option(
         "continue",

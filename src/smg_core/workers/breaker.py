@@ -1,4 +1,4 @@
-"""Which workers get no requests for a while, since too many of their calls failed.
+"""The workers that get no requests for a while after failed calls.
 
     state        signal     next         what the worker gets
     closed       tripped    open         every request

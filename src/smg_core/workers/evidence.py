@@ -1,4 +1,4 @@
-"""What is known of a worker's engine, and from where, in words: for the worker's record.
+"""The known facts of a worker's engine and their sources, in words: for the worker's record.
 
 Pure. Above: models.onboarding, which makes it when a worker joins. Below: engines.base.
 """

@@ -1,4 +1,4 @@
-"""Which of two workers is to blame for a cache that was not handed over, where their engines do not say.
+"""The one of two workers to blame for a failed hand-over of a cache, if their engines do not say.
 
 The engine that answers says no more than that it failed, or nothing, while it waits for the cache that another one has made:
 either may be broken. Such a failure is in doubt until one of the two has handed over well with a third worker, which acquits it:

@@ -1,4 +1,4 @@
-"""What workers' own entries say that their tokens cost, before the table of prices.
+"""The token prices of workers' own entries, before the table of prices.
 
 Above: limiting, accounting. Below: the workers, prices.
 """

@@ -1,4 +1,4 @@
-"""What one process has asked an engine for all processes of a gateway, in memory that they share.
+"""The answers of an engine to one process, shared with all processes in memory.
 
 An engine is asked for its health and its load by one process, the row's holder; the others read what it learned. Who finds
 that the holder is late takes its place, so nothing is lost when a process ends, is replaced or stands still. A process that

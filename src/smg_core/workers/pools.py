@@ -1,4 +1,4 @@
-"""How busy the workers of each model and role are together: what an autoscaler goes by.
+"""The load of the workers of each model and role together: what an autoscaler goes by.
 
 Pure: the time is an argument, and whoever asks does so every few seconds. Above: the admin door's /admin/signals, the samples of
 metrics. Below: worker, hooks.

@@ -1,4 +1,4 @@
-"""When each worker is asked: the times of an interval at which health checks and looks at loads begin.
+"""The times at which each worker is asked: the times of an interval at which health checks and looks at loads begin.
 
 A fleet's checks are spread over the interval, and those of several workers begin together, so that the event loop wakes a few
 times for many of them: a wake costs about as much as a check. A worker's time follows from its name alone, so it is the same

@@ -1,4 +1,4 @@
-"""How many requests and tokens a minute the entries of workers allow, and how much of that is left.
+"""The requests and tokens a minute allowed by workers' entries, and the rest of them.
 
 Counted as limits are counted, by the same counters: so much may come at once, and it comes back evenly. A call reserves what it
 may take when it begins, whether there is room or not, since that was looked for when its worker was chosen; at its end that is

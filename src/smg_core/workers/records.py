@@ -1,4 +1,4 @@
-"""The records of the workers of a model, kept from request to request, so that a large pool is not looked through for each.
+"""The records of a model's workers, reused between requests, so that a large pool is not reread.
 
 A request changes what two or three workers are shown as; the board notes which (`Board.changed`), and those alone are read anew.
 Pure. Above: registry. Below: worker.
@@ -27,7 +27,7 @@ class _Pool:
 
     workers: tuple[Worker, ...]
     records: list[CandidateRecord]
-    shown: _Records
+    current: _Records
     stale: set[int] = attrs.field(factory=set)
 
 
@@ -64,14 +64,14 @@ class PoolRecords:
             for at in pool.stale:
                 pool.records[at] = workers[at].record
             pool.stale.clear()
-            pool.shown = tuple(pool.records)
-        return pool.shown
+            pool.current = tuple(pool.records)
+        return pool.current
 
     def _kept(self, workers: tuple[Worker, ...]) -> _Records:
         if len(self._pools) >= MOST:
             self.clear()
-        shown = records_of(workers)
-        pool = self._pools[id(workers)] = _Pool(workers, [*shown], shown)
+        current = records_of(workers)
+        pool = self._pools[id(workers)] = _Pool(workers, [*current], current)
         for at, worker in enumerate(workers):
             self._of_row.setdefault(worker.row, []).append((pool, at))
-        return shown
+        return current

@@ -1,4 +1,4 @@
-"""Which workers have room for one more request, and how much room several have together.
+"""The workers with room for one more request, and the room of several together.
 
 A worker that has as many requests, or as many prompt tokens that nothing has answered yet, as the settings let it have is no
 candidate, so that a crowd waits at no engine where it would only make everybody slower. Both numbers are counted here, over all

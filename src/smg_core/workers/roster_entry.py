@@ -1,4 +1,4 @@
-"""What processes tell each other of one worker: what it is to be, or that it is to go.
+"""A worker's entry in messages between processes: what it is to be, or that it is to go.
 
 Decides how that is written (MessagePack); pure. Above: fleet.roster. Below: worker. A key may be among a worker's headers:
 what is written here goes from one process of a gateway to another, and nowhere else.

@@ -1,4 +1,4 @@
-"""Where the engines are, how they are spoken to and how they are watched.
+"""The places of the engines, and the ways to speak to them and to watch them.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
@@ -187,7 +187,7 @@ class WorkersConfig:
 
 @attrs.frozen
 class BreakerConfig:
-    """When a worker whose calls fail gets no requests for a while."""
+    """The rules by which a worker with failed calls gets no requests for a while."""
 
     failures: int = option(
         5,

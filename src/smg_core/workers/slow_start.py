@@ -1,4 +1,4 @@
-"""How much of its share a worker gets that has become ready a short while ago.
+"""The share of a worker that has become ready a short while ago.
 
 An engine that has just begun has an empty cache, and compiles kernels with its first requests. Its share rises in a straight
 line for `workers.slow_start_s` seconds, from `workers.slow_start_least` to all of it. That is done here for every policy, by

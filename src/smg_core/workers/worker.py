@@ -133,7 +133,7 @@ class WorkerSpec:
 
     @property
     def label(self) -> str:
-        """What it is called; a worker that is one data-parallel rank of its engine is "engine@rank"."""
+        """The worker's name for people; a worker that is one data-parallel rank of its engine is "engine@rank"."""
         called = self.name or self.url
         return called if self.rank is None else f"{called}@{self.rank}"
 

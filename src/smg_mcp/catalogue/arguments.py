@@ -13,19 +13,19 @@ __all__ = ["arguments_for", "schema_for"]
 
 def schema_for(schema: Mapping[str, Any], mapping: ArgumentMapping) -> dict[str, Any]:
     """The schema as the model sees it: renamed, without what is overridden, and with nothing required that has a default."""
-    shown = dict(schema)
+    visible = dict(schema)
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
-        return shown
+        return visible
     back = {there: here for here, there in mapping.renames.items()}
-    shown["properties"] = {
+    visible["properties"] = {
         back.get(name, name): each for name, each in properties.items() if name not in mapping.overrides
     }
     required = schema.get("required")
     if isinstance(required, list):
         given = mapping.overrides.keys() | mapping.defaults.keys()
-        shown["required"] = [back.get(name, name) for name in required if isinstance(name, str) and name not in given]
-    return shown
+        visible["required"] = [back.get(name, name) for name in required if isinstance(name, str) and name not in given]
+    return visible
 
 
 def arguments_for(given: Mapping[str, Any], mapping: ArgumentMapping, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a server offers, as models are offered it: checked, renamed, filtered by who asks.
+"""The offers of a server, as models get them: checked, renamed, filtered by who asks.
 
 Above: `sessions.session` (lists), `tools` (names across servers). Below: `arguments`, `naming`, `records.settings`. Pure.
 """

@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of its parameters, in the styles of Google, NumPy and Sphinx.
+"""Descriptions of functions and parameters from docstrings in Google's, NumPy's and Sphinx's style.
 
 Above: `signature`. Below: nothing. Pure.
 """

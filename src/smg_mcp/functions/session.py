@@ -34,7 +34,7 @@ from smg_mcp.records.settings import McpLimits
 __all__ = ["FunctionSession", "Functions"]
 
 _PARTS = (ToolText, ToolImage, ToolAudio, ToolResource, ToolLink)
-_SHOWN = 2000  # characters of what a function raises that the model is shown
+_LONGEST_ERROR = 2000  # characters of what a function raises that the model is shown
 
 
 class Functions:
@@ -120,7 +120,7 @@ class FunctionSession:
         try:
             call = function.call_of(arguments, ToolContext(self._tenant, self._request_id, tell))
         except (msgspec.ValidationError, RecursionError) as error:
-            return error_outcome(f"the arguments do not fit: {str(error)[:_SHOWN]}")
+            return error_outcome(f"the arguments do not fit: {str(error)[:_LONGEST_ERROR]}")
         try:
             async with asyncio.timeout(function.tool.timeout_s or timeout_s):
                 return await self._run(function, call)
@@ -166,7 +166,11 @@ def _telling(loop: asyncio.AbstractEventLoop, progress: OnProgress | None) -> On
 async def _then(call: Callable[[], Awaitable[Any]], limits: McpLimits) -> ToolOutcome:
     """The outcome of what is awaited. A large result is written in a thread."""
     value = await call()
-    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < _SHOWN):
+    if (
+        value is None
+        or isinstance(value, bool | int | float)
+        or (isinstance(value, str) and len(value) < _LONGEST_ERROR)
+    ):
         return _outcome(value, limits)
     return await asyncio.to_thread(_outcome, value, limits)
 
@@ -196,7 +200,7 @@ def _raised(error: BaseException) -> ToolOutcome:
     except BaseException:  # noqa: BLE001  # users' code, as above
         message = "(it cannot be shown)"
     name = type(error).__name__
-    return error_outcome(as_text(f"{name}: {message}" if message else name)[:_SHOWN])
+    return error_outcome(as_text(f"{name}: {message}" if message else name)[:_LONGEST_ERROR])
 
 
 def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
@@ -216,5 +220,7 @@ def _outcome(value: Any, limits: McpLimits) -> ToolOutcome:
         text = msgspec.json.encode(value).decode()
         structured = msgspec.json.decode(text) if text.startswith("{") else None
     except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.MsgspecError) as error:
-        return error_outcome(f"the function gave what is no JSON ({type(value).__name__}): {str(error)[:_SHOWN]}")
+        return error_outcome(
+            f"the function gave what is no JSON ({type(value).__name__}): {str(error)[:_LONGEST_ERROR]}"
+        )
     return outcome_of({"content": [{"type": "text", "text": text}], "structuredContent": structured}, limits)

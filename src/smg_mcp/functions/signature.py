@@ -178,14 +178,14 @@ def _schema(
     others = dict(made["$defs"])
     own = others.pop(made["$ref"].rpartition("/")[2])
     properties = {key: dict(value) for key, value in own["properties"].items()}
-    for key, shown in properties.items():
-        shown.pop("default", None)
+    for key, of_property in properties.items():
+        of_property.pop("default", None)
         default = signature.parameters[key].default
         if default is not inspect.Parameter.empty and _is_plain(default):
-            shown["default"] = default
+            of_property["default"] = default
         text = _noted(types_of.get(key)) or described.get(key)
         if text:
-            shown.setdefault("description", text)
+            of_property.setdefault("description", text)
     found: dict[str, Any] = {"type": "object", "properties": properties, "required": list(own.get("required", ()))}
     found["additionalProperties"] = False
     if others:

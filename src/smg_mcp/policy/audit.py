@@ -1,4 +1,4 @@
-"""What was decided about calls, newest last, bounded; and where each entry also goes.
+"""The decisions about calls, newest last, bounded; and where each entry also goes.
 
 Above: `tools`. Below: `records.base`. Holds names and decisions, never arguments, results or credentials.
 """
@@ -33,7 +33,7 @@ class AuditEntry:
 
     @property
     def outcome(self) -> AuditOutcome:
-        """What came of it. What the policy denies is denied, whoever has approved it."""
+        """The outcome of the call. What the policy denies is denied, whoever has approved it."""
         if self.not_made is not None:
             return self.not_made
         if self.decision.verdict == "deny":
@@ -62,5 +62,5 @@ class AuditTrail:
             self._sink(entry)
 
     def entries(self, *, tenant: str | None = None) -> Sequence[AuditEntry]:
-        """What is kept, oldest first; of one tenant where it is named."""
+        """The entries in memory, oldest first; of one tenant where it is named."""
         return [entry for entry in self._entries if tenant is None or entry.facts.tenant == tenant]

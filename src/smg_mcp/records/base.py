@@ -1,4 +1,4 @@
-"""What the package hands over: tools, results, decisions; and the roles that others may fill.
+"""The records of the package: tools, results, decisions; and the roles that others may fill.
 
 Plain records, which know no transport and no LLM API. Above: every module of the package, and who uses it. Below: attrs.
 """
@@ -38,7 +38,7 @@ CallVerdict: TypeAlias = Literal["allow", "deny", "ask"]
 
 @attrs.frozen
 class ToolHints:
-    """What a server says of a tool (its annotations). None where it says nothing; then the protocol's defaults count, which
+    """A server's hints about a tool (its annotations). None where it says nothing; then the protocol's defaults count, which
     expect the worse. A server may lie: only a trusted server's hints should allow anything."""
 
     read_only: bool | None = None
@@ -111,8 +111,8 @@ class ServerInventory:
 
 @attrs.frozen
 class ListFaults:
-    """What is wrong with the tools of a server's list, by name: those that are `left_out`, and those that are offered
-    `unconstrained`, without all of their schema."""
+    """The faults of the tools of a server's list, by name: those that are `left_out`, and those that are offered `unconstrained`,
+    without all of their schema."""
 
     left_out: Mapping[str, str] = attrs.field(factory=dict)
     unconstrained: Mapping[str, str] = attrs.field(factory=dict)
@@ -169,8 +169,8 @@ ToolPart: TypeAlias = ToolText | ToolImage | ToolAudio | ToolResource | ToolLink
 
 @attrs.frozen
 class ToolOutcome:
-    """What a call gave. `is_error` says that the tool failed: the text says why, and the model should see it. `structured` is the
-    result as JSON, where the server gave one; `truncated` that a bound cut something off, which the text then says."""
+    """The result of a call. `is_error` says that the tool failed: the text says why, and the model should see it. `structured` is
+    the result as JSON, where the server gave one; `truncated` that a bound cut something off, which the text then says."""
 
     content: tuple[ToolPart, ...]
     structured: Any = None
@@ -186,7 +186,7 @@ class ToolOutcome:
 
 @attrs.frozen
 class ToolProgress:
-    """How far a running call is: `progress` of `total`, if the server knows the total."""
+    """The progress of a running call: `progress` of `total`, if the server knows the total."""
 
     progress: float
     total: float | None = None

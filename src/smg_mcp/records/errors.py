@@ -1,4 +1,4 @@
-"""What can go wrong between a call of a tool and its result.
+"""The errors between a call of a tool and its result.
 
     McpError                       root; never raised itself
     +-- McpConfigError       500   the configuration is wrong; the message names the place

@@ -1,4 +1,4 @@
-"""What can be set of MCP: servers, sessions, bounds, policy. The records of the configuration file.
+"""The settings of MCP: servers, sessions, bounds, policy. The records of the configuration file.
 
 Decided here: names, defaults and bounds of values. Not here: how a file is read (`config`). Unknown keys are refused by name.
 """
@@ -253,7 +253,7 @@ class ServerPolicy(_Record, frozen=True, kw_only=True):
 
 
 class McpPolicy(_Record, frozen=True, kw_only=True):
-    """Which calls may be made. `tools` ("server.tool") comes first, then `rules` in order, then the server's trust, then the
+    """The calls that may be made. `tools` ("server.tool") comes first, then `rules` in order, then the server's trust, then the
     server's default, then `default`."""
 
     default: CallVerdict = "allow"

@@ -143,8 +143,8 @@ class Session:
             log.warning(
                 "the MCP server %s lists tools that are not offered (%s) or without all of their schema (%s)",
                 self._name,
-                _shown(faults.left_out),
-                _shown(faults.unconstrained),
+                _listed(faults.left_out),
+                _listed(faults.unconstrained),
             )
         self.faults = faults
 
@@ -318,12 +318,12 @@ class Session:
             await asyncio.gather(*left, return_exceptions=True)
 
 
-_MOST_SHOWN = 20
+_MOST_LISTED = 20
 """Tools whose faults a line of the log has."""
 
 
-def _shown(faults: Mapping[str, str]) -> str:
-    reasons = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_SHOWN]]
+def _listed(faults: Mapping[str, str]) -> str:
+    reasons = [f"{ascii(name)[1:-1]}: {ascii(why)[1:-1]}" for name, why in list(faults.items())[:_MOST_LISTED]]
     more = len(faults) - len(reasons)
     return "; ".join(reasons + ([f"and {more} more"] if more else [])) or "none"
 

@@ -1,4 +1,4 @@
-"""What sessions have of time and of chance, so that tests bring their own.
+"""The clock and chance of sessions, so that tests bring their own.
 
 Above: `session`, `tools`. Below: nothing.
 """

@@ -1,4 +1,4 @@
-"""Which URLs an MCP client may ask: the rules of `smg_egress`, in this package's words.
+"""The URLs that an MCP client may ask: the rules of `smg_egress`, in this package's words.
 
 Above: `wire`, `tools`. Below: `records.settings`, smg_egress. Pure. A server of the configuration may be where the operator
 says, even on a private network; what it leads to (an authorization server) and what a request names are held to the egress

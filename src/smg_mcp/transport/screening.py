@@ -1,4 +1,4 @@
-"""What may pass between a server and the mcp package: every message is looked at before the package acts on it.
+"""The messages that may pass between a server and the mcp package: every message is looked at before the package acts on it.
 
 Above: `stdio`, which reads bytes; `streams`, which passes messages. Below: `catalogue.inventory`, `records.settings`. Pure:
 time is an argument. A breach ends the connection; an entry with a fault is taken out of its list, so that one bad tool does not
@@ -100,7 +100,7 @@ class Screen:
                 fault = "another tool of the list has its name"
             if fault is not None:
                 if len(self.left_out) < self._inventory.max_tools:
-                    self.left_out[_shown(tool)] = fault
+                    self.left_out[_rendered(tool)] = fault
                 continue
             names.add(tool["name"])
             schema = tool.get("outputSchema")
@@ -132,7 +132,7 @@ def _is_passed_on(schema: Mapping[str, Any]) -> bool:
     return named and listed and isinstance(schema.get("$schema", ""), str)
 
 
-def _shown(tool: Any) -> str:
+def _rendered(tool: Any) -> str:
     name = tool.get("name") if isinstance(tool, Mapping) else None
     return name[:128].encode("utf-8", "replace").decode() if isinstance(name, str) and name else "(no name)"
 

@@ -1,4 +1,4 @@
-"""What the web answered, on its way to a model: its type, its characters, and marks that say whose text it is.
+"""An answer of the web, on its way to a model: its type, its characters, and marks that say whose text it is.
 
 Here is what takes no time; pages are read by `reader`, in a process of its own. Pure. Above: `tools`. Below: nothing.
 """

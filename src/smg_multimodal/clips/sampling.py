@@ -1,4 +1,4 @@
-"""Which frames of a clip a family takes: one class for each rule that transformers' video processors have.
+"""The frames of a clip that a family takes: one class for each rule that transformers' video processors have.
 
 Above: `video` and `frames`, whose processors are made with one of these. Below: numpy. A rule gets the number of frames and the
 frames a second of the whole clip, and gives the numbers of those that are taken, ascending; it never sees a frame. Where
@@ -247,9 +247,9 @@ class ByLength:
         return _spread(total, rate, 1 / (self.group * groups), count)
 
 
-def _spread(total: int, rate: float, apart: float, count: int) -> list[int]:
-    """`count` frames, `apart` seconds from each other where that is as many, else evenly over the clip."""
-    taken = _at_rate(total, rate, apart) if total >= count else []
+def _spread(total: int, rate: float, spacing: float, count: int) -> list[int]:
+    """`count` frames, `spacing` seconds from each other where that is as many, else evenly over the clip."""
+    taken = _at_rate(total, rate, spacing) if total >= count else []
     if total < count:
         taken = np.linspace(0, total - 1, count, dtype=np.int64).tolist()
     if len(taken) < count:
@@ -262,12 +262,12 @@ def _spread(total: int, rate: float, apart: float, count: int) -> list[int]:
     return _once_and_even(taken)
 
 
-def _at_rate(total: int, rate: float, apart: float) -> list[int]:
-    """The first frame that is shown at or after each multiple of `apart` seconds, up to the last whole second."""
+def _at_rate(total: int, rate: float, spacing: float) -> list[int]:
+    """The first frame that is shown at or after each multiple of `spacing` seconds, up to the last whole second."""
     taken, moment, last = [], 0.0, int(total / rate)
     for index in range(total):
         if index * (1 / rate) >= moment:
-            moment += apart
+            moment += spacing
             taken.append(index)
             if moment >= last:
                 break

@@ -105,7 +105,7 @@ class PatchVideoProcessor:
     """Clips to (patches, 3 * temporal * patch * patch) floats and a (1, 3) grid of (t, h, w) patches.
 
     `least` and `most` bound a frame's area, or with `volumetric` (Qwen3-VL, GLM) the whole clip's volume, in pixels.
-    `sampling` says which frames are taken. `apart` adds a tensor with the seconds between temporal patches (Qwen2-VL).
+    `sampling` says which frames are taken. `intervals` adds a tensor with the seconds between temporal patches (Qwen2-VL).
     `middle` has each temporal patch shown at the middle of its frames' times, else at that of every second frame, or with
     `firsts` of its first one.
     """
@@ -118,7 +118,7 @@ class PatchVideoProcessor:
     merge: int = 2
     temporal: int = 2
     volumetric: bool = False
-    apart: bool = False
+    intervals: bool = False
     middle: bool = True
     firsts: bool = False
     cap: Cap | None = None
@@ -171,12 +171,12 @@ class PatchVideoProcessor:
         for group, pixels in enumerate(self._groups(chain((first,), coming), target, count)):
             self.write(out[group * rows : (group + 1) * rows], pixels)
         tensors: dict[str, Array] = {"pixel_values_videos": out, "video_grid_thw": np.array([grid], np.int64)}
-        if self.apart:
-            tensors["second_per_grid_ts"] = np.array([self.seconds_apart(seconds, rate)], np.float32)
+        if self.intervals:
+            tensors["second_per_grid_ts"] = np.array([self.interval(seconds, rate)], np.float32)
         return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": self._moments(seconds)})
 
-    def seconds_apart(self, seconds: Sequence[float], rate: float | None) -> float:
-        """The seconds between groups of frames that are shown at `seconds`, of which `rate` a second were taken."""
+    def interval(self, seconds: Sequence[float], rate: float | None) -> float:
+        """The seconds between groups of frames that stand at `seconds`, of which `rate` a second were taken."""
         return self.temporal / (rate or _rate_of(seconds))
 
     def brought(self, frame: Image.Image, target: Size, count: int) -> Bytes8:
@@ -280,7 +280,7 @@ def qwen2_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
         positive_number(config, "min_frames"),
         positive_number(config, "max_frames"),
     )
-    return replace(_processor(config, sides, sampling), apart=True, cap=_cap(config, of_frame=False))
+    return replace(_processor(config, sides, sampling), intervals=True, cap=_cap(config, of_frame=False))
 
 
 def qwen3_video(config: Mapping[str, Any]) -> PatchVideoProcessor:

@@ -1,4 +1,4 @@
-"""What a model's folder says about pictures, clips and recordings, as mappings; and what is made of it.
+"""The files of a model's folder, as mappings; and what is made of it.
 
 Above: `families.pipelines`, `families.registry`, applications that read the folder. Below: `keys`, `records.types`. Knows where
 each part is written, not what it means.
@@ -17,7 +17,7 @@ __all__ = ["CountTokens", "ModelFiles", "Pipeline", "whatever_the_model"]
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """What a model's folder says, each as a mapping (empty where there is no such file).
+    """The files of a model's folder, each as a mapping (empty where there is no such file).
 
     `model` is config.json, `preprocessor` preprocessor_config.json, `processor` processor_config.json, `video`
     video_preprocessor_config.json. What processor_config.json says of a processor, under `image_processor`, `video_processor` or
@@ -38,12 +38,12 @@ class ModelFiles:
 
     @property
     def of_thinker(self) -> Mapping[str, Any]:
-        """config.json, and above it the part for what an omni model understands (its other parts are for what it says)."""
+        """config.json, and above it the part of an omni model for its input (other parts are for its output)."""
         return {**self.model, **(self.model.get("thinker_config") or {})}
 
     @property
     def recordings(self) -> Mapping[str, Any]:
-        """The feature extractor's configuration of recordings, wherever it is written, over the processor's own values."""
+        """The feature extractor's configuration of recordings, wherever it is, over the processor's values."""
         own = {key: value for key, value in self.processor.items() if not isinstance(value, Mapping)}
         nested = self.processor.get("feature_extractor")
         return {**own, **(self.preprocessor if nested is None else nested)}

@@ -1,4 +1,4 @@
-"""What kind of value each key of a processor's configuration takes.
+"""The kind of value of each key of a processor's configuration.
 
 Above: `keys`, which checks a configuration when a model is loaded, and `files`. Below: `records.errors`. A key whose value is
 of another kind (a number in quotes, a list for a number, nothing at all) is refused by its name: it is a mistake in the file,

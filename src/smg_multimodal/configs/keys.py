@@ -1,4 +1,4 @@
-"""What the keys of a processor's configuration mean: the defaults of its class, and the values that are done here.
+"""The meaning of the keys of a processor's configuration: the defaults of its class, and the values that are done here.
 
 Above: the family modules, whose makers call `settled` before they read anything. Below: `key_kinds`. A configuration names a
 class of transformers (under `image_processor_type`, `video_processor_type` or `feature_extractor_type`) and gives some of its

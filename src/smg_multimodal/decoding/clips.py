@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from smg_multimodal.decoding.av_input import ended_early, opened, prepared
-from smg_multimodal.decoding.costs import is_apart
+from smg_multimodal.decoding.costs import needs_process
 from smg_multimodal.decoding.decode import ImageLimits, animation_frames, picture_header
 from smg_multimodal.decoding.formats import recognised
 from smg_multimodal.records.errors import BadClip, MediaTooLarge
@@ -42,14 +42,14 @@ _SMALL = 1 << 20
 @dataclass(frozen=True, slots=True)
 class ClipFacts:
     """What is known of a clip before a frame is decoded. `rate` is in frames a second, `size` as stored, before it is turned
-    upright; `memory` are the bytes that decoding takes at most. `apart`: decode it in a process. `sound`: it has a recording
+    upright; `memory` are the bytes that decoding takes at most. `isolated`: decode it in a process. `sound`: it has a recording
     too."""
 
     frames: int
     rate: float
     size: Size
     memory: int
-    apart: bool = True
+    isolated: bool = True
     sound: bool = False
 
     def seconds(self, places: Sequence[int]) -> list[float]:
@@ -60,8 +60,8 @@ class ClipFacts:
 def animation_facts(data: bytes, limits: ImageLimits) -> ClipFacts:
     """Of an animated GIF, WebP or PNG, from its header. Raises as `decode.picture_header` does."""
     header = picture_header(data, limits, animated=True)
-    rate = header.frames / header.shown if header.shown > 0 else 1.0
-    return ClipFacts(header.frames, rate, header.size, header.memory(2), is_apart(header, header.frames))
+    rate = header.frames / header.duration if header.duration > 0 else 1.0
+    return ClipFacts(header.frames, rate, header.size, header.memory(2), needs_process(header, header.frames))
 
 
 def clip_facts(data: bytes, limits: ImageLimits) -> ClipFacts:
@@ -77,7 +77,7 @@ def clip_facts(data: bytes, limits: ImageLimits) -> ClipFacts:
         memory = _checked(size, limits)
         sound = bool(file.streams.audio)
         timeline = _timeline(file, stream, limits.max_frames)
-        return ClipFacts(len(timeline.shown), timeline.rate, size, memory, sound=sound)
+        return ClipFacts(len(timeline.times), timeline.rate, size, memory, sound=sound)
 
 
 def _video(file: "InputContainer", most_pixels: int) -> "VideoStream":
@@ -103,22 +103,22 @@ def _checked(size: Size, limits: ImageLimits) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Timeline:
-    """`shown` are the times of all frames in the order in which they are shown, `keys` those at which decoding can begin, each
+    """`times` are the times of all frames in the order in which they are shown, `keys` those at which decoding can begin, each
     with the time to seek to, all in units of `base` seconds."""
 
-    shown: tuple[int, ...]
+    times: tuple[int, ...]
     keys: tuple[tuple[int, int], ...]
     rate: float
     base: Fraction
 
     def on_screen(self, place: int) -> int:
         """The time of the frame that is shown at `place`."""
-        middle = self.shown[0] + (place + Fraction(1, 2)) / Fraction(self.rate) / self.base
-        return self.shown[max(0, bisect_right(self.shown, middle) - 1)]
+        middle = self.times[0] + (place + Fraction(1, 2)) / Fraction(self.rate) / self.base
+        return self.times[max(0, bisect_right(self.times, middle) - 1)]
 
 
 def _timeline(file: "InputContainer", stream: "VideoStream", most: int) -> _Timeline:
-    shown: list[tuple[int, int]] = []
+    frames: list[tuple[int, int]] = []
     keys: list[tuple[int, int]] = []
     count = 0
     for packet in file.demux(stream):
@@ -131,24 +131,24 @@ def _timeline(file: "InputContainer", stream: "VideoStream", most: int) -> _Time
         if packet.is_keyframe:
             keys.append((time, time if packet.dts is None else min(time, packet.dts)))
         if not packet.is_discard:
-            shown.append((time, packet.duration or 0))
+            frames.append((time, packet.duration or 0))
         if count > most:
             raise MediaTooLarge(f"the clip has more than {most} frames")
     if count < len(stream.index_entries):
         raise ended_early(Modality.VIDEO)
-    if not shown:
+    if not frames:
         raise BadClip("the clip is damaged or truncated: it has no frames")
     base = Fraction(stream.time_base or 1)
-    shown.sort()
-    return _Timeline(tuple(time for time, _ in shown), tuple(sorted(keys)), _rate(shown, base, stream), base)
+    frames.sort()
+    return _Timeline(tuple(time for time, _ in frames), tuple(sorted(keys)), _rate(frames, base, stream), base)
 
 
-def _rate(shown: Sequence[tuple[int, int]], base: Fraction, stream: "VideoStream") -> float:
+def _rate(frames: Sequence[tuple[int, int]], base: Fraction, stream: "VideoStream") -> float:
     """Frames a second over the whole clip; the rate that the file states where it is that one but for rounded times."""
-    count, (last, lasting) = len(shown), shown[-1]
+    count, (last, lasting) = len(frames), frames[-1]
     if not lasting:
-        lasting = (last - shown[0][0]) // max(1, count - 1)
-    total = (last + lasting - shown[0][0]) * base
+        lasting = (last - frames[0][0]) // max(1, count - 1)
+    total = (last + lasting - frames[0][0]) * base
     stated = stream.average_rate
     if stated and stated > 0 and (total <= 0 or abs(count / stated - total) * stated * 2 < 1):
         return float(stated)

@@ -1,4 +1,4 @@
-"""What a clip's or recording's file is, from its first bytes: the containers and codecs that are taken, and no others.
+"""The format of a clip's or recording's file, from its first bytes: the containers and codecs that are taken, and no others.
 
 Above: `clips`, `sounds` and `reader`, which refuse by what is found here before a library opens the file. Below: nothing. Pure. A
 demuxer is never left to guess: the one for the container that the first bytes show is named to it, so that a playlist or a

@@ -1,4 +1,4 @@
-"""What an item will cost before anything of it is decoded: tokens in the prompt, bytes of tensors, memory and time of decoding.
+"""The cost of an item before anything of it is decoded: tokens in the prompt, bytes of tensors, memory and time of decoding.
 
 Above: `preparing.prepare`. Below: `formats` for headers, the family's processor for what it makes of a size. Knows no budget:
 whoever has one compares.
@@ -26,7 +26,7 @@ __all__ = [
     "cost_of_picture",
     "cost_of_recording",
     "cost_with_sound",
-    "is_apart",
+    "needs_process",
 ]
 
 _PROBES = (Size(32, 32), Size(100, 270), Size(700, 700))
@@ -47,14 +47,14 @@ _HANDED_OVER = 7
 @dataclass(frozen=True, slots=True)
 class Cost:
     """`tokens` is the least number that receive embeddings, `tensors` the most bytes of tensors, `memory` the most bytes in
-    between while it is decoded and processed, `seconds` about the most that decoding takes. `apart`: decode it in a process.
+    between while it is decoded and processed, `seconds` about the most that decoding takes. `isolated`: decode it in a process.
     `facts` are what was found out about a clip or a recording, so that it need not be found out again."""
 
     tokens: int
     tensors: int
     memory: int
     seconds: float = 0.0
-    apart: bool = False
+    isolated: bool = False
     facts: "ClipFacts | RecordingFacts | None" = None
 
 
@@ -105,14 +105,14 @@ def cost_of_picture(
     `counts` it is not counted as the processor counts: one token at least. Sizes must be ones that the family takes."""
     tensors = max(bound(size) for size in sizes)
     tokens = min(processor.measure(size)[0] for size in sizes) if counts else 1
-    apart = is_apart(header)
-    between = header.pixels * _HANDED_OVER if apart else 0
-    return Cost(tokens, tensors, header.memory() + between + int(tensors * _IN_BETWEEN), header.seconds(), apart)
+    isolated = needs_process(header)
+    between = header.pixels * _HANDED_OVER if isolated else 0
+    return Cost(tokens, tensors, header.memory() + between + int(tensors * _IN_BETWEEN), header.seconds(), isolated)
 
 
-def is_apart(header: ImageHeader, frames: int = 1) -> bool:
+def needs_process(header: ImageHeader, frames: int = 1) -> bool:
     """Whether a picture, or an animation of that many frames, is decoded in a process of its own."""
-    return header.format.apart or header.seconds(frames) > _SHORT_SECONDS
+    return header.format.isolated or header.seconds(frames) > _SHORT_SECONDS
 
 
 _RECORDED = 192 * 1024
@@ -130,13 +130,13 @@ def cost_of_clip(facts: "ClipFacts", frames: int, tokens: int, tensors: int) -> 
     memory beside the tensors."""
     between = _HANDED_FRAMES * _HANDED_OVER * facts.size.height * facts.size.width
     memory = facts.memory + between + int(tensors * _IN_BETWEEN / max(1, frames))
-    return Cost(tokens, tensors, memory, apart=facts.apart, facts=facts)
+    return Cost(tokens, tensors, memory, isolated=facts.isolated, facts=facts)
 
 
 def cost_of_recording(facts: "RecordingFacts") -> Cost:
     """The cost of a recording: what decoding takes, its samples once more, and spectra in between."""
     tensors = _LEAST_RECORDED + int(_RECORDED * facts.seconds)
-    return Cost(1, tensors, max(facts.memory, _SPECTRA * tensors), apart=facts.apart, facts=facts)
+    return Cost(1, tensors, max(facts.memory, _SPECTRA * tensors), isolated=facts.isolated, facts=facts)
 
 
 def cost_with_sound(clip: Cost, sound: "RecordingFacts") -> Cost:
@@ -149,4 +149,4 @@ def cost_with_sound(clip: Cost, sound: "RecordingFacts") -> Cost:
 
 def cost_of_measuring(length: int) -> Cost:
     """The cost of finding out in a process what a clip or a recording of `length` bytes is."""
-    return Cost(0, 0, _MEASURED + 2 * length, apart=True)
+    return Cost(0, 0, _MEASURED + 2 * length, isolated=True)

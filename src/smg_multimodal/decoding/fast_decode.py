@@ -1,4 +1,4 @@
-"""Faster decoders than Pillow's for plain files, used only after their pixels were compared with Pillow's.
+"""Faster decoders than Pillow's for plain files, used after a comparison of their pixels.
 
 Above: `decode`, which asks here first. Below: `fast_jpeg`, `fast_png`, and the packages that they need, which are optional
 (`smg-sdk[fast-media]`). A decoder is compared with Pillow once a process, on files that are made for it; one that differs in a

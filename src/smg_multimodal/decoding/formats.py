@@ -1,4 +1,4 @@
-"""What a picture file is and what decoding it will cost, from its header and markers alone.
+"""The format of a picture file and the cost of decoding it, from header and markers alone.
 
 Above: `decode` and `preparing.prepare`, which refuse by what is found here before a library opens the file. Below: nothing.
 Pure: bytes in, an `ImageHeader` out; no pixel is decoded and no memory taken that grows with what the file claims. A decoder
@@ -33,9 +33,9 @@ class Format:
     """One format. `name` is the library's, `label` the one people use.
 
     `pixel_bytes` is the memory a decoded pixel takes at most while it is made, upright and RGB, and `scanned_bytes` what is added
-    where it comes in several scans; `scan_nanoseconds` the time that one pixel takes in one scan, on a slow core. `apart`: always
-    decoded in a process of its own, since its decoder's memory is not bounded by the size of the picture alone. `default`: taken
-    without being named. `deep_grey`: it has grey of 16 bits, of which the upper 8 are taken.
+    where it comes in several scans; `scan_nanoseconds` the time that one pixel takes in one scan, on a slow core. `isolated`:
+    always decoded in a process of its own, since its decoder's memory is not bounded by the size of the picture. `default`:
+    taken without being named. `deep_grey`: it has grey of 16 bits, of which the upper 8 are taken.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Format:
     pixel_bytes: int
     scan_nanoseconds: int
     scanned_bytes: int = 0
-    apart: bool = False
+    isolated: bool = False
     default: bool = False
     deep_grey: bool = False
 
@@ -53,11 +53,11 @@ FORMATS: dict[str, Format] = {
     "png": Format("PNG", "PNG", 12, 60, default=True, deep_grey=True),
     "webp": Format("WEBP", "WebP", 22, 60, default=True),
     "gif": Format("GIF", "GIF", 10, 40, default=True),
-    "bmp": Format("BMP", "BMP", 12, 20, apart=True),
-    "tiff": Format("TIFF", "TIFF", 24, 100, apart=True, deep_grey=True),
-    "avif": Format("AVIF", "AVIF", 16, 100, apart=True),
-    "heic": Format("HEIF", "HEIC", 16, 100, apart=True),
-    "jpeg2000": Format("JPEG2000", "JPEG 2000", 32, 250, apart=True, deep_grey=True),
+    "bmp": Format("BMP", "BMP", 12, 20, isolated=True),
+    "tiff": Format("TIFF", "TIFF", 24, 100, isolated=True, deep_grey=True),
+    "avif": Format("AVIF", "AVIF", 16, 100, isolated=True),
+    "heic": Format("HEIF", "HEIC", 16, 100, isolated=True),
+    "jpeg2000": Format("JPEG2000", "JPEG 2000", 32, 250, isolated=True, deep_grey=True),
 }
 """Every format that is known, by the name that settings use."""
 
@@ -99,7 +99,7 @@ _OTHERS = (
 @dataclass(frozen=True, slots=True)
 class ImageHeader:
     """What a file says of itself. `size` is as stored, before it is turned upright; `scans` how often each pixel is gone over;
-    `extra` are seconds that the file takes beside its pixels: its bytes, and the pieces that it is made of. `shown` are the
+    `extra` are seconds that the file takes beside its pixels: its bytes, and the pieces that it is made of. `duration` are the
     seconds for which an animation's frames are shown once."""
 
     format: Format
@@ -107,7 +107,7 @@ class ImageHeader:
     frames: int = 1
     scans: int = 1
     extra: float = 0.0
-    shown: float = 0.0
+    duration: float = 0.0
 
     @property
     def pixels(self) -> int:
@@ -156,7 +156,7 @@ def read_header(
     if found.frames > max_frames:
         raise MediaTooLarge(f"the animation has more than {max_frames} frames")
     extra = len(data) * _BYTE_SECONDS + found.pieces * _PIECE_SECONDS
-    return ImageHeader(FORMATS[kind], size, found.frames, found.scans, extra, found.shown)
+    return ImageHeader(FORMATS[kind], size, found.frames, found.scans, extra, found.duration)
 
 
 def _taken(allowed: Collection[str]) -> str:
@@ -196,13 +196,13 @@ _UNTIMED = 0.1
 
 
 class _Found(NamedTuple):
-    """What a reader found. `shown` is in seconds, all frames together."""
+    """What a reader found. `duration` is in seconds, all frames together."""
 
     size: Size
     frames: int = 1
     scans: int = 1
     pieces: int = 1
-    shown: float = 0.0
+    duration: float = 0.0
 
 
 class _Pieces(StepCount):
@@ -260,7 +260,7 @@ def _png(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     if data[12:16] != b"IHDR":
         raise BadMedia("the image is damaged or truncated")
     width, height = struct.unpack_from(">II", data, 16)
-    animated, still, place, shown = 0, False, 8, 0.0
+    animated, still, place, duration = 0, False, 8, 0.0
     while place + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, place)
         kind = data[place + 4 : place + 8]
@@ -269,18 +269,18 @@ def _png(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
             animated = max(animated, *struct.unpack_from(">I", data, place + 8))
         elif kind == b"fcTL":
             delay, parts = struct.unpack_from(">HH", data, place + 28)
-            shown += delay / (parts or 100) or _UNTIMED
-        elif kind == b"IDAT" and animated and not shown:
+            duration += delay / (parts or 100) or _UNTIMED
+        elif kind == b"IDAT" and animated and not duration:
             still = True  # what is shown where nothing moves; Pillow has it as the first frame
         place += 12 + length
     if still:
-        animated, shown = animated + 1, shown + _UNTIMED
-    return _Found(Size(height, width), max(animated, 1), 1, pieces.count, shown)
+        animated, duration = animated + 1, duration + _UNTIMED
+    return _Found(Size(height, width), max(animated, 1), 1, pieces.count, duration)
 
 
 def _webp(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
-    size, frames, place, shown = Size(0, 0), 0, 12, 0.0
+    size, frames, place, duration = Size(0, 0), 0, 12, 0.0
     while place + 8 <= len(data):
         pieces.add()
         kind, length = struct.unpack_from("<4sI", data, place)
@@ -296,9 +296,9 @@ def _webp(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
         elif kind == b"ANMF":
             frames += 1
             size = _larger(size, 1 + _word24(data, inner + 9), 1 + _word24(data, inner + 6))
-            shown += _word24(data, inner + 12) / 1000 or _UNTIMED
+            duration += _word24(data, inner + 12) / 1000 or _UNTIMED
         place = inner + length + length % 2
-    return _Found(size, max(frames, 1), 1, pieces.count, shown)
+    return _Found(size, max(frames, 1), 1, pieces.count, duration)
 
 
 def _word24(data: bytes, place: int) -> int:
@@ -312,7 +312,7 @@ def _larger(size: Size, height: int, width: int) -> Size:
 def _gif(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
     del max_scans
     width, height, flags = struct.unpack_from("<HHB", data, 6)
-    size, frames, shown, delay = Size(height, width), 0, 0.0, 0
+    size, frames, duration, delay = Size(height, width), 0, 0.0, 0
     place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     while place < len(data):
         pieces.add()
@@ -320,7 +320,7 @@ def _gif(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
             left, top, wide, tall, flags = struct.unpack_from("<HHHHB", data, place + 1)
             size = _larger(size, top + tall, left + wide)
             frames += 1
-            shown, delay = shown + (delay / 100 or _UNTIMED), 0
+            duration, delay = duration + (delay / 100 or _UNTIMED), 0
             place = _blocks_end(data, place + 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0), pieces)
         elif data[place] == 0x21:
             if data[place + 1 : place + 3] == b"\xf9\x04":
@@ -332,7 +332,7 @@ def _gif(data: bytes, max_scans: int, pieces: _Pieces) -> _Found:
             place += 1
     if not frames:
         raise BadMedia("the image is damaged or truncated")
-    return _Found(size, frames, 1, pieces.count, shown)
+    return _Found(size, frames, 1, pieces.count, duration)
 
 
 def _blocks_end(data: bytes, place: int, walk: StepCount) -> int:

@@ -1,4 +1,4 @@
-"""The text of a PDF, page after page, and the pictures on its pages, read with pypdf, which is loaded when one is first needed.
+"""The text of a PDF, page after page, and its pictures, read with pypdf, loaded on first use.
 
 Decides what is refused: a file that is locked, damaged, too large in one of its bounds, or without anything to read. A file may
 be made to cost more than it weighs, so this runs in a process that can be stopped.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smg_multimodal.decoding.pdf_parts import FORMS, PartsBudget, pictures_drawn
-from smg_multimodal.decoding.pdf_pictures import PICTURE_INFLATED, PictureRoom, is_shown, picture_file
+from smg_multimodal.decoding.pdf_pictures import PICTURE_INFLATED, PictureRoom, is_drawn, picture_file
 from smg_multimodal.records.errors import BadDocument, MediaError, MediaTooLarge
 
 __all__ = [
@@ -174,7 +174,7 @@ class PdfPages:
         for page in pages:
             contents = page.get_contents()
             data = b"" if contents is None else contents.get_data()
-            drawn = [part for part in pictures_drawn(page, data, budget) if is_shown(part)]
+            drawn = [part for part in pictures_drawn(page, data, budget) if is_drawn(part)]
             text = page.extract_text().replace("\0", "")
             length += len(text)
             if length > limits.max_characters:

@@ -1,4 +1,4 @@
-"""What the pages of a PDF draw beside their own contents: forms, fonts and pictures, whose cost is counted before they are read.
+"""The drawings of a PDF's pages beside their own contents: forms, fonts and pictures, whose cost is counted before they are read.
 
 A form stands in a page by its name, again and again and in other forms, and a reader works through it, with all its fonts, each
 time; a few kilobytes may so be hours of work. Decides how much of that a document may have, and in which order its pictures

@@ -16,7 +16,7 @@ from PIL import Image
 
 from smg_multimodal.decoding.decode import to_rgb
 
-__all__ = ["PICTURE_INFLATED", "PictureRoom", "is_shown", "picture_file"]
+__all__ = ["PICTURE_INFLATED", "PictureRoom", "is_drawn", "picture_file"]
 
 PICTURE_INFLATED = 75_000_000
 """Bytes that one picture of a document may inflate to, and have in memory, where colours take four a pixel: a page of A4 in
@@ -64,7 +64,7 @@ class PictureRoom:
     bytes: int = _BYTES
 
 
-def is_shown(part: Any) -> bool:
+def is_drawn(part: Any) -> bool:
     """Whether a picture is large enough to show something."""
     return min(_size(part)) >= _SMALLEST
 

@@ -1,4 +1,4 @@
-"""Who reads media files: the role, and its plain implementation, which reads in the thread that asks.
+"""The readers of media files: the role, and its plain implementation, which reads in the thread that asks.
 
 Above: `preparing.prepare`, which measures and decodes through a reader. Below: `decode` for pictures, `clips` and `sounds`. The
 other implementation is `processes.workers.DecoderProcesses`, which does what may take long in processes that can be stopped.

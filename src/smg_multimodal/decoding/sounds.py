@@ -42,12 +42,12 @@ start."""
 @dataclass(frozen=True, slots=True)
 class RecordingFacts:
     """What is known of a recording before it is decoded. `seconds` is its length, `rate` its own in Hz, `memory` the bytes that
-    decoding takes at most. `apart`: decode it in a process."""
+    decoding takes at most. `isolated`: decode it in a process."""
 
     seconds: float
     rate: int
     memory: int
-    apart: bool = True
+    isolated: bool = True
 
     @property
     def most_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Processor classes of families that mostly read documents, and what their families write into prompts.
+"""Processor classes of families that mostly read documents, and these families' prompts.
 
 Above: `pipelines`, `registry`. Below: the family modules, `prompts.prompts`. Says which parts of a model's files a class and a
 rule are made from.

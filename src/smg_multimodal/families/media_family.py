@@ -1,4 +1,4 @@
-"""What a row of the table of families says: how a model's files become a processor and a prompt rule, and how its tensors lie.
+"""A row of the table of families: how a model's files become a processor and a prompt rule, and how its tensors lie.
 
 Above: `registry` and `rows_of_2026`, which have the rows. Below: `configs.files`, `modalities`, `pipelines`, `prompts.prompts`.
 Layouts that many rows have, and the prompt rule that most have, are here too.

@@ -26,7 +26,7 @@ from smg_multimodal.recordings.parakeet import parakeet_recordings
 from smg_multimodal.records.errors import BadClip
 from smg_multimodal.records.types import Array, Batched, Float32, ItemFeatures, Modality, Replacement, Size
 
-__all__ = ["NEMOTRON_AUDIO", "NEMOTRON_VIDEO", "NemotronVideoProcessor", "frames_apart", "nemotron_image_rule"]
+__all__ = ["NEMOTRON_AUDIO", "NEMOTRON_VIDEO", "NemotronVideoProcessor", "nemotron_image_rule", "separate_frames"]
 
 _CLIPS = ProcessorClass(
     frozenset({"NemotronH_Omni_Reasoning_V3VideoProcessor"}),
@@ -125,7 +125,7 @@ class NemotronVideoProcessor:
         return replace(made, facts={**made.facts, "seconds": moments, "places": tuple(places), "milliseconds": lasting})
 
 
-def frames_apart(item: ItemFeatures) -> dict[str, Array]:
+def separate_frames(item: ItemFeatures) -> dict[str, Array]:
     """The tensors of a clip frame by frame, with their numbers and how long one is shown, as vLLM's class takes them."""
     pixels, (count,) = item.tensors["pixel_values_videos"], item.tensors["num_frames"].tolist()
     return {

@@ -1,4 +1,4 @@
-"""Which family a model belongs to: a table, one row each.
+"""The family of a model: a table, one row each.
 
 Above: `preparing.prepare` and applications. Below: the family modules and `prompts.prompts`. A row says how a model is
 recognised, how its files become a processor and a prompt rule, and how its tensors lie when several items are joined.

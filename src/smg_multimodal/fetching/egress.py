@@ -1,4 +1,4 @@
-"""Which addresses a client may make this process fetch media from, and how a data URL is read: the decisions behind `fetch`.
+"""The addresses that clients may make this process fetch media from, and data URLs: the decisions behind `fetch`.
 
 Above: `fetch`. Below: `smg_egress`, whose rules hold for every URL that others choose; the standard library's parsers. Pure:
 names are resolved elsewhere and the answers judged here, so every rule is tested without a network.

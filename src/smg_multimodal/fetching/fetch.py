@@ -291,11 +291,11 @@ class MediaLoader:
         the file, when it is the item's turn for a process. What is remembered costs what it is. Raises MediaBusy where its turn
         does not come in time."""
         loop = asyncio.get_running_loop()
-        apart = self._preparer.measured_apart(media)
-        key = await self._key(media) if apart else self._preparer.known_key(media)
+        isolated = self._preparer.measured_isolated(media)
+        key = await self._key(media) if isolated else self._preparer.known_key(media)
         if key is not None and (found := self._preparer.remembered(key)) is not None:
             return Cost(found.features.tokens, found.features.nbytes, 0)
-        if apart:
+        if isolated:
             async with self._place(cost_of_measuring(len(media.data)), tenant) as pool:
                 return await loop.run_in_executor(pool, self._preparer.cost, media)
         if len(media.data) <= _WALKED_HERE:

@@ -27,8 +27,8 @@ __all__ = [
     "minicpm_image",
     "minicpm_ocr_image",
     "minicpm_strips_image",
+    "separate_views",
     "slicer_of",
-    "views_apart",
 ]
 
 _CLASS = ProcessorClass(frozenset({"MiniCPMV4_6ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
@@ -148,7 +148,7 @@ class MiniCpmProcessor:
         }
 
 
-def views_apart(features: ItemFeatures) -> dict[str, Array]:
+def separate_views(features: ItemFeatures) -> dict[str, Array]:
     """The same picture or clip view by view, as vLLM's class takes it: (1, views, 3, patch, longest) floats, each view's patches
     side by side with zeros after them, and (1, views, 2) rows of (rows, columns) of patches."""
     end = "_videos" if features.modality is Modality.VIDEO else ""

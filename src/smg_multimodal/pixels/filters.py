@@ -1,4 +1,4 @@
-"""Which pixels make each pixel of a resized picture, and with which weights, as Pillow or torch has them.
+"""The source pixels and weights of each pixel of a resized picture, as Pillow or torch has them.
 
 Above: `kernel`. Below: numpy. Weights are computed in double precision in Pillow's order of operations, then rounded to
 integers of 22 fractional bits, so that sums of weighted bytes come out as Pillow's do, bit for bit. Knows no pixels.

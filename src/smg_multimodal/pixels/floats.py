@@ -75,8 +75,8 @@ class _Weights:
         first = np.maximum(np.trunc(centre - reach + half), 0).astype(np.int64)
         last = np.minimum(np.trunc(centre + reach + half), length).astype(np.int64)
         places = first[:, None] + np.arange(int((last - first).max()))
-        apart = np.abs((places.astype(np.float32) - centre[:, None] + half) * (np.float32(1) / stretch))
-        values = np.where(places < last[:, None], curve(apart), np.float32(0))
+        distances = np.abs((places.astype(np.float32) - centre[:, None] + half) * (np.float32(1) / stretch))
+        values = np.where(places < last[:, None], curve(distances), np.float32(0))
         return cls(first, last, np.asarray(values / values.sum(axis=1, keepdims=True), np.float32))
 
     def blocks(self) -> list[_Block]:

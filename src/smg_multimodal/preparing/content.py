@@ -1,4 +1,4 @@
-"""What makes two items the same, and remembering what was made of them.
+"""The sameness of items, and the cache of their features.
 
 Above: `prepare`. Below: `records.types`. Content is named by sha256, because names are shared between tenants and go to engines
 as cache keys. Recognising bytes seen before costs a comparison instead of a hash; the tensors of pictures seen before are kept
@@ -126,7 +126,7 @@ class KeptByAll(Protocol):
 
 
 class FeatureCache:
-    """Features by content key, the least recently used dropped beyond `max_bytes` of tensors or `most` items.
+    """Features by content key, the least recently used dropped beyond `max_bytes` or `most` items.
 
     Tensors become read-only when they are kept: several requests share them. What this process does not have is looked for in
     `shared`, where there is one, and what it makes goes there (`share`, in a thread).

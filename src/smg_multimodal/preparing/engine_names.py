@@ -1,4 +1,4 @@
-"""What an engine's own model code calls a family's tensors, where that is not what transformers calls them.
+"""The names of a family's tensors in an engine's own model code, where transformers' differ.
 
 Above: `packaging`. Below: `records.types`. A model class of vLLM or SGLang takes its tensors out of a mapping by name, and
 takes no other names, so a tensor has the name of the engine it goes to. The tables hold what differs (vLLM 0.33, SGLang

@@ -1,4 +1,4 @@
-"""What each engine is sent for the same prepared request: plain arrays with the names and spans it expects.
+"""The tensors of each engine for the same prepared request: plain arrays with the names and spans it expects.
 
 Above: the engine codecs of an application, which turn these records into messages. Below: `prepare`, `records.types`. Knows which
 tensors lie flat and which are batched, whether an engine wants whole placeholders or only the embedding positions, and in
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smg_multimodal.families.binned_sounds import steps_in_a_row
-from smg_multimodal.families.nemotron import frames_apart
+from smg_multimodal.families.nemotron import separate_frames
 from smg_multimodal.families.newer_clips import unsegmented
-from smg_multimodal.patches.minicpm import views_apart
+from smg_multimodal.patches.minicpm import separate_views
 from smg_multimodal.pixels.collate import joined
 from smg_multimodal.preparing.content import content_key
 from smg_multimodal.preparing.engine_names import SGLANG, VLLM, named_for_engine
@@ -50,18 +50,18 @@ class _Arrangement:
 
     def joined(self, items: Sequence[ReadyItem]) -> dict[str, Array]:
         """The tensors of several items, and the sizes that flat ones are split by."""
-        apart = [self.make(item.features) for item in items]
-        tensors = {name: joined([each[name] for each in apart]) for name in apart[0]}
-        return {**tensors, **{rows: _lengths([each[name] for each in apart]) for name, rows in self.flat.items()}}
+        of_each = [self.make(item.features) for item in items]
+        tensors = {name: joined([each[name] for each in of_each]) for name in of_each[0]}
+        return {**tensors, **{rows: _lengths([each[name] for each in of_each]) for name, rows in self.flat.items()}}
 
 
 _ARRANGED: Mapping[tuple[str, Modality], _Arrangement] = {
-    ("minicpm-v", Modality.IMAGE): _Arrangement(views_apart),
-    ("minicpm-ocr", Modality.IMAGE): _Arrangement(views_apart),
-    ("minicpm-v", Modality.VIDEO): _Arrangement(views_apart),
-    ("minicpm-ocr", Modality.VIDEO): _Arrangement(views_apart),
+    ("minicpm-v", Modality.IMAGE): _Arrangement(separate_views),
+    ("minicpm-ocr", Modality.IMAGE): _Arrangement(separate_views),
+    ("minicpm-v", Modality.VIDEO): _Arrangement(separate_views),
+    ("minicpm-ocr", Modality.VIDEO): _Arrangement(separate_views),
     ("inkling", Modality.AUDIO): _Arrangement(steps_in_a_row, {"audio_input_ids": "num_audio_tokens"}),
-    ("nemotron-omni", Modality.VIDEO): _Arrangement(frames_apart, {"pixel_values_videos": "num_frames"}),
+    ("nemotron-omni", Modality.VIDEO): _Arrangement(separate_frames, {"pixel_values_videos": "num_frames"}),
     ("minimax-m3", Modality.VIDEO): _Arrangement(unsegmented, {"pixel_values_videos": "patches_per_video"}),
 }
 _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})

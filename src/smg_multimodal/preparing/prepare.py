@@ -51,7 +51,7 @@ __all__ = ["Detail", "Media", "Prepared", "Preparer"]
 
 
 class Detail(StrEnum):
-    """How closely a picture is looked at, as public APIs name it."""
+    """The detail in which a picture is looked at, as public APIs name it."""
 
     AUTO = "auto"
     LOW = "low"
@@ -245,13 +245,13 @@ class Preparer:
         scale = self._low_side / max(size)
         return Size(max(1, round(size.height * scale)), max(1, round(size.width * scale)))
 
-    def measured_apart(self, media: Media) -> bool:
+    def measured_isolated(self, media: Media) -> bool:
         """Whether `cost` and `features` of `media` are work for a process: a foreign library opens the file."""
         return needs_library(media.data, media.modality)
 
     def cost(self, media: Media, max_steps: int = MOST_STEPS) -> Cost:
-        """What `features` will cost, from the file's header and packets. Any thread. Takes milliseconds, for a file of tens of
-        MiB too; where `measured_apart`, it waits for a process.
+        """The expected cost of `features`, from the file's header and packets. Any thread. Takes milliseconds, for a file of tens
+        of MiB too; where `measured_isolated`, it waits for a process.
 
         Raises `MediaTooLarge` for what is over a budget, and `BadMedia` for what is no medium or has a shape that the family
         refuses: nothing of it is decoded then. Raises `LongWalk` for a file of more pieces than `max_steps`: what is called on an

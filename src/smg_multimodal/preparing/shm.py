@@ -1,4 +1,4 @@
-"""Tensors handed to an engine on the same host through a file in /dev/shm instead of through the message (edge).
+"""Tensors for an engine on the same host, in a file of /dev/shm instead of the message (edge).
 
 Above: engine codecs. Below: `packaging`. An edge of its own: it writes files. The engine opens the file by name, reads it and
 unlinks it. Usable only when gateway and engine see the same /dev/shm, which both say with a namespace id. What is written is

@@ -1,4 +1,4 @@
-"""Who may use how much of what is scarce, and who is next: fetches at once, decoders, bytes of tensors in flight.
+"""The shares of what is scarce, and the order of those who wait: fetches at once, decoders, bytes of tensors in flight.
 
 Above: `places`, which waits, and `fetching.fetch`, which counts bytes. Below: nothing. Pure: nobody waits here, so that every
 order of events is a test. A claim that does not fit stands in a queue. Of those that wait, the one whose tenant holds least is

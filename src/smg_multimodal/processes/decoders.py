@@ -1,4 +1,4 @@
-"""Where items are decoded and processed, whose turn it is, and how many bytes of tensors there are at once (edge).
+"""Places and turns of items to decode and process, and the bytes of tensors at once (edge).
 
 Above: `fetching.fetch.MediaLoader` and applications. Below: `places`, `workers`. What is short has threads; what might be long
 has others, each of which drives a process that can be stopped, so that it holds up nothing short. Bytes in between are bounded
@@ -66,7 +66,7 @@ class Decoders:
     ) -> None:
         keep(threads)
         self.pool = ThreadPoolExecutor(threads, "smg-media")
-        self._apart = ThreadPoolExecutor(processes, "smg-media-apart")
+        self._isolated = ThreadPoolExecutor(processes, "smg-media-isolated")
         self.processes = DecoderProcesses(idle=processes, seconds=seconds, clip_seconds=clip_seconds)
         self._short = Places(threads, (max(1, threads * 3 // 4),))
         self._long = Places(processes, (max(1, processes * 3 // 4),))
@@ -79,7 +79,7 @@ class Decoders:
         """Where to process an item of that cost, when it is its turn. Raises MediaBusy where that does not come in time. What
         takes all the memory there is, or a little more, is processed alone; `ImageLimits.max_memory` refuses the rest."""
         memory = min(cost.memory, self.memory.allotment.total)
-        places, pool = (self._long, self._apart) if cost.apart else (self._short, self.pool)
+        places, pool = (self._long, self._isolated) if cost.isolated else (self._short, self.pool)
         async with contextlib.AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._wait_seconds):
@@ -102,4 +102,4 @@ class Decoders:
         """Stop the processes, and take no more."""
         self.processes.close()
         self.pool.shutdown(wait=False, cancel_futures=True)
-        self._apart.shutdown(wait=False, cancel_futures=True)
+        self._isolated.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What runs in a decoder's process: files come in; pixels, samples and texts go out through memory that both see (edge).
+"""The code in a decoder's process: files come in; pixels, samples and texts go out through memory that both see (edge).
 
 Above: `workers`, which starts it and stops it. Below: `decoding.decode`, `decoding.clips`, `decoding.sounds`, `decoding.pdf`.
 One request at a time over a socket at descriptor 0: a line of JSON with two descriptors, the file and a place for what is made

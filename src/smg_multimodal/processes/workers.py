@@ -26,7 +26,7 @@ from PIL import Image
 from smg_multimodal.decoding import clips, sounds
 from smg_multimodal.decoding.av_input import check_readable
 from smg_multimodal.decoding.clips import ClipFacts
-from smg_multimodal.decoding.costs import cost_of_measuring, is_apart
+from smg_multimodal.decoding.costs import cost_of_measuring, needs_process
 from smg_multimodal.decoding.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.decoding.formats import recognised
 from smg_multimodal.decoding.pdf import DocumentContents, DocumentLimits, DocumentPicture, check_is_pdf, scanned
@@ -167,7 +167,7 @@ class DecoderProcesses:
     def picture(self, data: bytes, limits: ImageLimits) -> Image.Image:
         """`decode.decode_image`."""
         header = picture_header(data, limits)
-        if not is_apart(header):
+        if not needs_process(header):
             return decode_image(data, limits)
         work = _Work("picture", "image", data, limits, header.memory(), self._seconds)
         try:
@@ -190,7 +190,7 @@ class DecoderProcesses:
         self, data: bytes, limits: ImageLimits, facts: ClipFacts, places: Sequence[int]
     ) -> Generator[Image.Image, None, None]:
         """`clips.clip_frames`. The process is a few frames ahead; it is stopped where not all of them are taken."""
-        if not facts.apart:
+        if not facts.isolated:
             yield from clips.clip_frames(data, limits, places)
             return
         work = _Work("clip", "clip", data, limits, facts.memory, self._clip_seconds, {"places": list(places)})
@@ -213,7 +213,7 @@ class DecoderProcesses:
     def recording(self, data: bytes, limits: ImageLimits, facts: RecordingFacts, rate: int) -> Float32:
         """`sounds.recording`."""
         longest = facts.most_seconds
-        if not facts.apart:
+        if not facts.isolated:
             return sounds.recording(data, limits, rate, longest)
         more: Words = {"rate": rate, "longest": longest}
         work = _Work("recording", "recording", data, limits, facts.memory, self._clip_seconds, more)

@@ -1,4 +1,4 @@
-"""What stands for a clip in the prompt, where that is more than a token repeated: numbers or times of its frames between them.
+"""The text for a clip in the prompt, where that is more than a token repeated: numbers or times of its frames between them.
 
 Above: `families.filmed` picks a rule. Below: `prompts`, whose words these rules are written in. `item.facts["seconds"]` has the
 second at which each frame, or group of frames, is shown, and `item.facts["lasting"]` how many seconds the clip has. Text

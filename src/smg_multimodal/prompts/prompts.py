@@ -1,4 +1,4 @@
-"""What stands for an item in the prompt: one rule per family, from its features to token ids.
+"""The text for an item in the prompt: one rule per family, from its features to token ids.
 
 Above: `families.registry` picks a rule, `expand` applies it. Below: `records.types`. Decides markers, separators and the order
 of feature tokens; does not search prompts and does not know pictures. Token ids come from the model's configuration where it

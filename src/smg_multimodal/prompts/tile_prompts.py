@@ -1,4 +1,4 @@
-"""What stands for a picture in the prompts of Command A Vision and LFM2-VL, tiles with marks between them, and of Kimi K3.
+"""Pictures in the prompts of Command A Vision and LFM2-VL, as marked tiles, and of Kimi K3.
 
 Above: `families.rows_of_2026`. Below: `prompts`. A rule turns an item's grid into tokens; it knows no pixel.
 """

@@ -1,4 +1,4 @@
-"""What can be wrong with a picture, a clip, a recording or a document somebody sent.
+"""The faults of a picture, a clip, a recording or a document that somebody sent.
 
     MediaError                     root; never raised itself
     +-- BadMedia             400   the bytes are not what they claim, or the family cannot take such a picture
@@ -131,7 +131,7 @@ class LanguageNeeded(BadDictation):
 
 
 class UnsupportedModel(LookupError):
-    """No family takes the model, or its configuration has a value that the family does not do, or lacks one that it needs."""
+    """No family takes the model, or its configuration lacks a value or has one unknown to the family."""
 
 
 class UnknownFamily(UnsupportedModel):

@@ -62,7 +62,7 @@ class Span(NamedTuple):
 
 
 class Modality(StrEnum):
-    """What an item is."""
+    """The kind of an item."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -123,7 +123,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """Where one item lies in the expanded prompt.
+    """The place of one item in the expanded prompt.
 
     `span` covers every token the item brought (markers and separators too); `features` only those that receive
     embeddings. `content_hash` is 32 bytes of sha256 over the content and everything that shapes its tensors.

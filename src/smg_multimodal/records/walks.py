@@ -1,4 +1,4 @@
-"""How far a walk over the pieces of a media file may go: chunks, segments, blocks, boxes.
+"""The bounds of a walk over the pieces of a media file: chunks, segments, blocks, boxes.
 
 Above: `decoding.formats` and `recordings.audio`, which walk over files; `fetching.fetch`, which lets them walk a few steps on
 the event loop and the rest of the way in a thread. Below: `errors`. Pure: steps are counted, not time, so that the bound is the

@@ -41,12 +41,12 @@ class DeepseekVl2Processor:
     def canvas(self, size: Size) -> Size:
         """The candidate that shows most of a picture, of those the one that wastes least."""
 
-        def shown(candidate: Size) -> tuple[int, int]:
+        def scaled(candidate: Size) -> tuple[int, int]:
             scale = min(candidate.width / size.width, candidate.height / size.height)
             area = min(int(size.width * scale) * int(size.height * scale), size.width * size.height)
             return area, area - candidate.height * candidate.width
 
-        return max(self.candidates, key=shown)
+        return max(self.candidates, key=scaled)
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens, and (rows, columns) of squares."""

@@ -39,7 +39,7 @@ def _boxes(size: Size, grid: tuple[int, int]) -> Iterator[Box]:
             yield column * wide, row * tall, right, bottom
 
 
-def _shown(box: Box, side: int) -> float:
+def _covered(box: Box, side: int) -> float:
     """The area that a part has when its longer side is brought down to `side`."""
     left, top, right, bottom = box
     long, short = max(right - left, bottom - top), min(right - left, bottom - top)
@@ -50,7 +50,7 @@ def covering_grid(size: Size, side: int, most: int) -> tuple[int, int]:
     """(rows, columns) of the fewest tiles of `side` that show nine tenths of a picture and more, else of what shows most."""
     shapes = [(down, across) for down in range(1, most + 1) for across in range(1, most // down + 1)]
     area = size.height * size.width
-    found = [(sum(_shown(box, side) for box in _boxes(size, shape)) / area, shape) for shape in shapes]
+    found = [(sum(_covered(box, side) for box in _boxes(size, shape)) / area, shape) for shape in shapes]
     enough = [each for each in found if each[0] > _COVERED]
     if enough:
         return min(enough, key=lambda each: (each[1][0] * each[1][1], -each[0]))[1]

@@ -1,1 +1,1 @@
-"""What an engine is told so that calls, and answers, conform to tools and formats."""
+"""Constraints for engines, by which calls and answers conform to tools and formats."""

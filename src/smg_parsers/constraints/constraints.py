@@ -1,4 +1,4 @@
-"""Makes one constraint of tool_choice, strict schemas or a response_format, for an engine to hold the output to.
+"""Makes one constraint of tool_choice, strict schemas or a response_format, for an engine's output.
 
 Decides: from a family, a request's tools and the kinds of constraint that an engine supports, the structural tag or JSON
 schema to send, or that none is needed. Above: `smg_core`, which builds an engine's sampling parameters. Below:

@@ -215,8 +215,8 @@ class _Reader:
     def _need(self, kind: str, text: str | None = None) -> _Token:
         found = self._take_if(kind, text)
         if found is None:
-            shown = "the end of the line" if self._kind in ("line", "end") else repr(self._text)
-            raise _wrong(self._line, f"{text or 'a ' + kind} was expected, not {shown}")
+            quoted = "the end of the line" if self._kind in ("line", "end") else repr(self._text)
+            raise _wrong(self._line, f"{text or 'a ' + kind} was expected, not {quoted}")
         return found
 
     def _statement(self) -> None:
@@ -455,11 +455,11 @@ class _Writer:
     def _node(self, node: _Node, *, in_rule: bool) -> str:
         """`in_rule`: before each terminal what is ignored may stand; within a terminal it may not."""
         if isinstance(node, _Terminal):
-            return self._apart(self._terminal(node), apart=in_rule)
+            return self._separated(self._terminal(node), separated=in_rule)
         if isinstance(node, _Named):
             reference = self._reference(node.name, node.line)
             if _is_terminal(node.name):
-                return self._apart(reference, apart=in_rule)
+                return self._separated(reference, separated=in_rule)
             if not in_rule:
                 raise _wrong(node.line, f"a terminal cannot have the rule {node.name!r} in it")
             return reference
@@ -469,8 +469,8 @@ class _Writer:
             return "(" + " | ".join([self._node(option, in_rule=in_rule) for option in node.options]) + ")"
         return f"({self._node(node.what, in_rule=in_rule)}){node.times}"
 
-    def _apart(self, text: str, *, apart: bool) -> str:
-        return f"({_IGNORED} {text})" if apart and self._grammar.ignored else text
+    def _separated(self, text: str, *, separated: bool) -> str:
+        return f"({_IGNORED} {text})" if separated and self._grammar.ignored else text
 
     def _terminal(self, node: _Terminal) -> str:
         try:
@@ -503,8 +503,8 @@ def _as_ebnf(pattern: str) -> str:
             run += _one(text)
             continue
         if run:
-            apart = 1 if found["times"] and len(run) > 1 else 0
-            out += [f" {_quoted(run[:-1])}"] * apart + [f" {_quoted(run[-1] if apart else run)}"]
+            split = 1 if found["times"] and len(run) > 1 else 0
+            out += [f" {_quoted(run[:-1])}"] * split + [f" {_quoted(run[-1] if split else run)}"]
             run = ""
         out.append(_class(text) if found["cls"] else "(" if found["group"] else text)
         if found["cls"] or found["group"] or text in "(|":

@@ -56,7 +56,7 @@ def spelled(pattern: str, spelling: Spelling = RAW, *, ignore_case: bool = False
 
 def literal(text: str) -> str:
     """The expression that matches `text` alone."""
-    return "".join("\\" + char if char in _META else _shown(ord(char), frozenset()) for char in text)
+    return "".join("\\" + char if char in _META else _rendered(ord(char), frozenset()) for char in text)
 
 
 class _Translation:
@@ -215,7 +215,7 @@ class _Translation:
         never = self._spelling.never
         if never is not None and never[0] <= ord(char) <= never[1]:
             raise self._wrong(f"the character {ord(char):#x} cannot be written")
-        return "\\" + char if char in _META else _shown(ord(char), frozenset())
+        return "\\" + char if char in _META else _rendered(ord(char), frozenset())
 
     def _set(self, ranges: Ranges, negated: bool) -> str:
         """One character of a class, spelled: any that is written as it is, or one of the escapes."""
@@ -294,11 +294,12 @@ def _without(ranges: Ranges, taken: Ranges) -> Ranges:
 
 def _listed(ranges: Ranges) -> str:
     return "".join(
-        _shown(low, _CLASS_META) + ("" if low == high else "-" + _shown(high, _CLASS_META)) for low, high in ranges
+        _rendered(low, _CLASS_META) + ("" if low == high else "-" + _rendered(high, _CLASS_META))
+        for low, high in ranges
     )
 
 
-def _shown(code: int, meta: frozenset[str]) -> str:
+def _rendered(code: int, meta: frozenset[str]) -> str:
     char = chr(code)
     if char in meta:
         return "\\" + char

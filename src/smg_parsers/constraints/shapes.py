@@ -1,4 +1,4 @@
-"""How each family writes calls: the table from which constraints are made.
+"""The shape of each family's calls: the table from which constraints are made.
 
 Decides: nothing. Above: ``constraints``, which turns a row into a structural tag, and ``transcripts``. Below: the standard
 library. The parsers have a table of their own: a constraint says what a model must write, a parser accepts all that a

@@ -154,15 +154,15 @@ def _by_template(chat_template: str) -> FamilyChoice | None:
 
 def _agrees(by_id: FamilyChoice, by_template: FamilyChoice, chat_template: str) -> bool:
     """Whether the id's row can read what the template shows: the row's own markers are there, or calls of the same kind."""
-    row, shown = by_id.family, by_template.family
-    if not row.thinking.opens and any(opening in chat_template for opening in shown.thinking.opens):
+    row, described = by_id.family, by_template.family
+    if not row.thinking.opens and any(opening in chat_template for opening in described.thinking.opens):
         return False
     slips = {mark for spec in row.calls for mark in getattr(spec, "misspelt", ())}
     own = {mark for mark in (*row.templates, *row.tables.calls) if len(mark) > 1} - SHARED_MARKS - slips
     return any(mark in chat_template for mark in own) or any(
         type(mine) is type(theirs) and set(mine.opens) & set(theirs.opens)
         for mine in row.calls
-        for theirs in shown.calls
+        for theirs in described.calls
     )
 
 

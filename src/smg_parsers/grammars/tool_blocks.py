@@ -1,4 +1,4 @@
-"""Calls in blocks of markers with a header and bare JSON arguments, and messages with headers that say what they are.
+"""Calls in blocks of markers with a header and bare JSON arguments, and messages with headers.
 
 Decides: what a header names (a tool, an id, a channel) and where the JSON behind it ends.
 Above: `table`. Below: `base`, `lenient_json`, `tool_json`, `tool_xml_tags`.

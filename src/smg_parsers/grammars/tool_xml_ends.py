@@ -1,4 +1,4 @@
-"""Where a value of a tagged call ends, and where the next call begins, also when markers are missing or misspelt.
+"""The end of a tagged call's value and the next call's beginning, also with misspelt markers.
 
 Decides: whether the tag at a place in a value is the value's end tag, a misspelling of it, the next parameter, the call's
 closing sequence, the next call, or text that the value quotes. It looks ahead at most a few tags and `LOOKAHEAD` white

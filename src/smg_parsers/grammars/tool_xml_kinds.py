@@ -1,4 +1,4 @@
-"""What the tags of a call say about the kind of a value, and which values are no text.
+"""The kind of a value by the tags of its call, and the values that are no text.
 
 Decides: the JSON types behind the words that formats use for them (`string="false"`, `type="number"`).
 Above: `tool_xml`. Below: `base`, `coerce`.

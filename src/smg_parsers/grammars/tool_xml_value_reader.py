@@ -1,4 +1,4 @@
-"""Reads one value of a tagged call up to its end, which may be missing, misspelt, or quoted in the value.
+"""Reads one value of a tagged call up to its end, be it missing, misspelt, or quoted.
 
 Decides: where a value ends, when that is certain, and what JSON it becomes. A string streams as it is written; any other value is
 held until it is whole, because its type can only be told then. Nothing in a value that may be text begins a call.

@@ -1,4 +1,4 @@
-"""One value of a tagged call on its way out, and the places where it may have ended if that can only be told later.
+"""One value of a tagged call on its way out, and its possible ends until one is certain.
 
 Decides: what is passed on at once, what is held until the value is whole, and which of several places is the value's end when
 the output ends and none was certain. A value may quote calls; of two readings the one with fewer calls wins.

@@ -107,16 +107,16 @@ def steps(make: Make, text: str, size: int = 4) -> list[FedChunk]:
     taken: list[FedChunk] = []
     for at in range(0, len(text), size):
         chunk = text[at : at + size]
-        taken.append(FedChunk(chunk, tuple(_shown(piece) for piece in parser.feed(chunk))))
-    taken.append(FedChunk("", tuple(_shown(piece) for piece in parser.finish())))
+        taken.append(FedChunk(chunk, tuple(_rendered(piece) for piece in parser.feed(chunk))))
+    taken.append(FedChunk("", tuple(_rendered(piece) for piece in parser.finish())))
     return taken
 
 
-def _shown(piece: Piece) -> str:
+def _rendered(piece: Piece) -> str:
     return repr(piece)
 
 
-def write_page(reports: Sequence[Report], path: Path, shown: Sequence[tuple[str, Sequence[FedChunk]]] = ()) -> None:
-    """Write one self-contained HTML page: verdicts by parser and law, and the steps through each transcript in `shown`."""
+def write_page(reports: Sequence[Report], path: Path, stepped: Sequence[tuple[str, Sequence[FedChunk]]] = ()) -> None:
+    """Write one self-contained HTML page: verdicts by parser and law, and the steps through each transcript in `stepped`."""
     rows = [(report.name, [report.verdict(law) for law in LAWS], str(report)) for report in reports]
-    path.write_text(page(LAWS, rows, shown), encoding="utf-8", newline="")
+    path.write_text(page(LAWS, rows, stepped), encoding="utf-8", newline="")

@@ -51,16 +51,16 @@ class FedChunk:
 def page(
     laws: Sequence[str],
     rows: Sequence[tuple[str, Sequence[str], str]],
-    shown: Sequence[tuple[str, Sequence[FedChunk]]],
+    stepped: Sequence[tuple[str, Sequence[FedChunk]]],
 ) -> str:
-    """The page's HTML. `rows` are name, verdict per law, and the report in full; `shown` are names and their steps."""
+    """The page's HTML. `rows` are name, verdict per law, and the report in full; `stepped` are names and their steps."""
     head = "".join(f"<th>{escape(law)}</th>" for law in laws)
     body = "".join(_row(*row) for row in rows)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Parser lab</title><style>{_STYLE}</style><h1>Parser lab</h1>"
         f"<table><thead><tr><th>parser</th>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"{_steps(shown) if shown else ''}</html>\n"
+        f"{_steps(stepped) if stepped else ''}</html>\n"
     )
 
 
@@ -70,10 +70,10 @@ def _row(name: str, verdicts: Sequence[str], report: str) -> str:
     return f"<tr><td>{row}</td>{cells}</tr>"
 
 
-def _steps(shown: Sequence[tuple[str, Sequence[FedChunk]]]) -> str:
+def _steps(stepped: Sequence[tuple[str, Sequence[FedChunk]]]) -> str:
     """One table of steps for each, of which the reader chooses one."""
-    options = "".join(f"<option>{escape(name)}</option>" for name, _ in shown)
-    tables = "".join(_table(steps) for _, steps in shown)
+    options = "".join(f"<option>{escape(name)}</option>" for name, _ in stepped)
+    tables = "".join(_table(steps) for _, steps in stepped)
     return (
         f"<h2>Step by step</h2><p><select id=choice>{options}</select> <button onclick='go(-1)'>back</button> "
         "<button onclick='go(1)'>on</button> or the arrow keys, <button onclick='all()'>to the end</button></p>"

@@ -57,8 +57,8 @@ class Breach:
     detail: str
 
     def __str__(self) -> str:
-        shown = self.text if len(self.text) <= 200 else f"{self.text[:200]}… ({len(self.text)} characters)"
-        return f"{self.law}: {self.detail}\n  on {shown!r}"
+        quoted = self.text if len(self.text) <= 200 else f"{self.text[:200]}… ({len(self.text)} characters)"
+        return f"{self.law}: {self.detail}\n  on {quoted!r}"
 
 
 def read(make: Make, chunks: Sequence[str]) -> list[Piece]:

@@ -57,7 +57,7 @@ def with_calls(family: Family) -> str:
     return f"{shape.think[0]}The user asks for two places.{shape.think[1]}{written}"
 
 
-def shown(family: Family) -> str:
+def sample_transcript(family: Family) -> str:
     """The one transcript that the lab's page steps through: with calls, if the family has any."""
     return with_calls(family) or of(family)[1 if family.thinking.opens else 0]
 

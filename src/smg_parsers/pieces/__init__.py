@@ -1,1 +1,1 @@
-"""What a parser returns, what a grammar is, and what a field of a family may be."""
+"""A parser's pieces, the grammars, and the fields of a family."""

@@ -126,7 +126,7 @@ class InvalidOption(ParserError, ValueError):
 
 
 class InvalidFamily(ParserError, ValueError):
-    """A family, or a part of one, has a field that is not of the field's kind, or has a name that another family has."""
+    """A family, or a part of one, has a field of the wrong kind, or the name of another family."""
 
 
 class UnknownTool(ParserError, ValueError):
@@ -202,11 +202,11 @@ def tool_schemas(tools: Sequence[Mapping[str, object]]) -> dict[str, Schema]:
     if type(tools) in (list, tuple) and not tools:
         return {}
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
-        raise InvalidOption(f"tools must be a list, not {_shown(tools)}")
+        raise InvalidOption(f"tools must be a list, not {_rendered(tools)}")
     schemas: dict[str, Schema] = {}
     for number, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
-            raise InvalidOption(f"tools[{number}] must be an object, not {_shown(tool)}")
+            raise InvalidOption(f"tools[{number}] must be an object, not {_rendered(tool)}")
         if tool.get("type", "function") == "function":
             name, schema = _function(tool, f"tools[{number}]")
             schemas[name] = schema
@@ -220,12 +220,12 @@ def _function(tool: Mapping[str, object], place: str) -> tuple[str, Schema]:
     if "function" in tool:
         body, place = tool["function"], f"{place}.function"
     if not isinstance(body, Mapping):
-        raise InvalidOption(f"{place} must be an object, not {_shown(body)}")
+        raise InvalidOption(f"{place} must be an object, not {_rendered(body)}")
     name, parameters = body.get("name"), body.get("parameters")
     if not isinstance(name, str):
-        raise InvalidOption(f"{place}.name must be a text, not {_shown(name)}")
+        raise InvalidOption(f"{place}.name must be a text, not {_rendered(name)}")
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise InvalidOption(f"{place}.parameters must be a JSON schema, not {_shown(parameters)}")
+        raise InvalidOption(f"{place}.parameters must be a JSON schema, not {_rendered(parameters)}")
     return name, parameters or {}
 
 
@@ -233,11 +233,11 @@ def _custom(tool: Mapping[str, object], place: str) -> str:
     body = tool.get("custom", tool)
     name = body.get("name") if isinstance(body, Mapping) else None
     if not isinstance(name, str):
-        raise InvalidOption(f"{place}.custom.name must be a text, not {_shown(name)}")
+        raise InvalidOption(f"{place}.custom.name must be a text, not {_rendered(name)}")
     return name
 
 
-def _shown(value: object) -> str:
+def _rendered(value: object) -> str:
     return reprlib.repr(value)
 
 

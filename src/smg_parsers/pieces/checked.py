@@ -58,9 +58,9 @@ def of_kind(place: str, hint: Any, value: Any) -> Any:
 def _members(place: str, kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     several = kinds[-1] is Ellipsis
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        shown = repr(value) if isinstance(value, str) else "…"
+        quoted = repr(value) if isinstance(value, str) else "…"
         raise InvalidFamily(
-            f"{place} is {_kind_of(value)}; write {f'({shown},)' if several else f'{len(kinds)} in brackets'}"
+            f"{place} is {_kind_of(value)}; write {f'({quoted},)' if several else f'{len(kinds)} in brackets'}"
         )
     members = tuple(value)
     if several:

@@ -250,9 +250,9 @@ class LenientJsonReader:
             return _NO
         return at if at >= 0 else _LATER if len(buf) < limit and not final else _NO
 
-    def _follows(self, buf: str, pos: int, wanted: str, final: bool, *, apart: bool = False) -> int:
+    def _follows(self, buf: str, pos: int, wanted: str, final: bool, *, spaced: bool = False) -> int:
         """Where one of these characters, a comment or a closing marker follows, or more white space than is looked at; negative
-        if something else does, or if that is not known yet. `apart`: a comment has white space before it, since what is joined
+        if something else does, or if that is not known yet. `spaced`: a comment has white space before it, since what is joined
         to a bare word is a part of it (`https://…`, `src/*.py`)."""
         limit = min(len(buf), pos + LOOKAHEAD)
         at = pos
@@ -264,7 +264,7 @@ class LenientJsonReader:
             return at if final else _LATER
         if buf[at] in wanted:
             return at
-        found = match(buf, at, self._closes if apart and at == pos else (*_COMMENTS, *self._closes), final)
+        found = match(buf, at, self._closes if spaced and at == pos else (*_COMMENTS, *self._closes), final)
         return at if found >= 0 else found
 
     def _value(self, buf: str, pos: int, final: bool) -> int:
@@ -322,7 +322,7 @@ class LenientJsonReader:
             return self._fail(buf, at)
         written = written or (None if has_leading_zeros(word) else number(word) or based_integer(word))
         if written is None:
-            verdict = self._follows(buf, end, ",}]", final, apart=True)
+            verdict = self._follows(buf, end, ",}]", final, spaced=True)
             if verdict < 0:
                 return ~at if verdict == _LATER else self._fail(buf, at)
             written = quote(word)
@@ -379,7 +379,7 @@ class LenientJsonReader:
     def _bare_key(self, buf: str, at: int, end: int, final: bool) -> int:
         if end - at > NAME_LIMIT:
             return self._fail(buf, at)
-        verdict = _LATER if end == len(buf) else self._follows(buf, end, ":", final, apart=True)
+        verdict = _LATER if end == len(buf) else self._follows(buf, end, ":", final, spaced=True)
         if verdict < 0:
             return ~at if verdict == _LATER else self._fail(buf, at)
         reached = self._mend_item(buf, at, quote(buf[at:end]), end)

@@ -1,6 +1,6 @@
 """Pictures of the embedded engine: PNG of one colour, which the prompt and what is to be changed decide.
 
-Pure. Above: the HTTP doors. As a server answers that has OpenAI's routes for pictures: one object, or events with earlier states.
+Pure. Above: the HTTP server. Answers as OpenAI's routes for pictures do: one object, or events with earlier states.
 """
 
 import base64

@@ -183,9 +183,9 @@ class _Walker:
     def _object(self, schema: Schema, depth: int) -> dict[str, object]:
         properties = _object(schema, "properties")
         required = _list(schema, "required")
-        shown = [name for name in properties if name in required or depth < self._max_depth // 4]
+        included = [name for name in properties if name in required or depth < self._max_depth // 4]
         result: dict[str, object] = {}
-        for name in shown:
+        for name in included:
             try:
                 result[name] = self.value(properties[name], name, depth + 1)
             except Unfollowable:  # an optional property that cannot be (a recursion without end) is left out

@@ -1,4 +1,4 @@
-"""What came of the requests of a bench, and the figures of all of them.
+"""The outcomes of a bench's requests, and the figures of all of them.
 
 The first token counts from when a request was due, not from when it was sent: a client that falls behind hides no waiting. Pure.
 Above: asking, report. Below: nothing.

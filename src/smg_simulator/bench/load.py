@@ -1,4 +1,5 @@
-"""Which requests a bench sends, and when: as many at once as users (closed loop), at a rate (open loop), or as a trace has them.
+"""The requests of a bench, and their times: as many at once as users (closed loop), at a rate (open loop), or as a trace has
+them.
 
 Prompts are words, about one token each; those that share blocks in a trace begin alike, so caches find them. Pure: a seed is
 given. Above: asking, the command. Below: fleet.trace.

@@ -98,12 +98,12 @@ def _shares(title: str, values: Sequence[float]) -> str:
 
 def _dots(title: str, points: Sequence[tuple[float, float]]) -> str:
     """Points by time; of very many, some of them evenly."""
-    shown = points[:: max(1, len(points) // _MOST_DOTS)]
-    last = max([*(at for at, _ in shown), 1e-9])
-    most = max([*(value for _, value in shown if not isnan(value)), 1e-9])
+    plotted = points[:: max(1, len(points) // _MOST_DOTS)]
+    last = max([*(at for at, _ in plotted), 1e-9])
+    most = max([*(value for _, value in plotted if not isnan(value)), 1e-9])
     lines = [
         f"<circle cx='{_across(at / last):.1f}' cy='{_up(value / most):.1f}' r='1.8' fill='{_RED}' fill-opacity='.6'/>"
-        for at, value in shown
+        for at, value in plotted
     ]
     return _figure(title, [*lines, *_axes(last, f"{most:.3g} s")])
 
@@ -120,8 +120,8 @@ def _steps(title: str, outcomes: Sequence[BenchOutcome]) -> str:
         running += change
         levels.append((at, running))
     most = max([*(level for _, level in levels), 1])
-    shown = levels[:: max(1, len(levels) // _MOST_DOTS)]
-    points = [f"{_across(at / last):.1f},{_up(level / most):.1f}" for at, level in shown]
+    plotted = levels[:: max(1, len(levels) // _MOST_DOTS)]
+    points = [f"{_across(at / last):.1f},{_up(level / most):.1f}" for at, level in plotted]
     line = f"<polyline fill='none' stroke='{_BLUE}' stroke-width='1.2' points='{' '.join(points)}'/>"
     return _figure(title, [line, *_axes(last, str(most))])
 

@@ -1,4 +1,4 @@
-"""What an answer says, in whatever API: its text, reasoning and calls, how it ended, and its tokens.
+"""The contents of an answer, in whatever API: its text, reasoning and calls, how it ended, and its tokens.
 
 Chat Completions, Responses, Messages and generateContent are read, streamed and whole; of any other API the text is the whole
 body, without what is another one in every answer. Pure. Above: recording, replaying. Below: secret_names, smg_core.sse.

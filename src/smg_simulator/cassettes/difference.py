@@ -1,4 +1,4 @@
-"""What is different of two answers to one request, and of all together.
+"""The differences of two answers to one request, and of all together.
 
 Pure. Above: the command. Below: cassette, bench.figures.
 """
@@ -13,8 +13,8 @@ from smg_simulator.cassettes.cassette import CassetteExchange
 
 __all__ = ["ReplayedExchange", "answer_differences", "replay_lines"]
 
-_SHOWN = 60
-_MOST_SHOWN = 20
+_LONGEST_QUOTE = 60
+_MOST_LISTED = 20
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
     """What is different: its name, and how. Of a cassette without words, texts are compared by nothing but their being there."""
     before, after = pair.before, pair.after
     if before.status != after.status:
-        yield "status", f"{before.status} -> {after.status}: {after.summary.error[:_SHOWN]}".rstrip(": ")
+        yield "status", f"{before.status} -> {after.status}: {after.summary.error[:_LONGEST_QUOTE]}".rstrip(": ")
         return
     rows: list[tuple[str, object, object]] = []
     if before.redacted:
@@ -50,23 +50,25 @@ def answer_differences(pair: ReplayedExchange) -> Iterator[tuple[str, str]]:
 def _how(was: object, now: object) -> str:
     """The two from where they begin to differ."""
     if not (isinstance(was, str) and isinstance(now, str)):
-        return f"{str(was)[:_SHOWN]!r} -> {str(now)[:_SHOWN]!r}"
+        return f"{str(was)[:_LONGEST_QUOTE]!r} -> {str(now)[:_LONGEST_QUOTE]!r}"
     at = next(
         (at for at, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), min(len(was), len(now))
     )
-    return f"from character {at}: {was[at : at + _SHOWN]!r} -> {now[at : at + _SHOWN]!r}"
+    return f"from character {at}: {was[at : at + _LONGEST_QUOTE]!r} -> {now[at : at + _LONGEST_QUOTE]!r}"
 
 
 def replay_lines(pairs: Sequence[ReplayedExchange]) -> tuple[list[str], int]:
     """What is said of a replay, and how many answers are different."""
     counts: Counter[str] = Counter()
-    different, shown = 0, []
+    different, listed = 0, []
     for number, pair in enumerate(pairs, 1):
         found = list(answer_differences(pair))
         different += bool(found)
         counts.update(name for name, _ in found)
-        shown += [f"request {number} ({pair.before.path}): {name}: {how}" for name, how in found]
-    lines = shown[:_MOST_SHOWN] + ([f"... and {len(shown) - _MOST_SHOWN} more"] if len(shown) > _MOST_SHOWN else [])
+        listed += [f"request {number} ({pair.before.path}): {name}: {how}" for name, how in found]
+    lines = listed[:_MOST_LISTED] + (
+        [f"... and {len(listed) - _MOST_LISTED} more"] if len(listed) > _MOST_LISTED else []
+    )
     what = ", ".join(f"{name} of {count}" for name, count in counts.most_common()) or "nothing"
     lines.append(f"{len(pairs)} requests, {different} answered differently: {what}")
     lines.append(f"{'seconds':<26}{'p50':>10}{'p90':>10}{'p99':>10}")

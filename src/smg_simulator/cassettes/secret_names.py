@@ -1,4 +1,4 @@
-"""What of URLs and bodies names a secret, and both without it.
+"""The names of secrets in URLs and bodies, and both without them.
 
 A name is a secret's by what it ends with, whatever case and hyphens it is written in; texts alone are left out, so that the
 schema of a tool that takes a password stays. Pure. Above: cassette, said.

@@ -1,4 +1,4 @@
-"""What the HTTP servers of several engines have alike in their bodies, as the embedded engine reads and writes them.
+"""Common parts of the HTTP bodies of several engines, as the embedded engine reads and writes them.
 
 Above: the codecs of `vllm_http`, `sglang_http` and `llamacpp`. Below: `base`. Decides nothing; pure.
 """

@@ -1,4 +1,4 @@
-"""What several dialects of the embedded engine write in the same messages: the tokenizer's archive, KV events, logprobs, load.
+"""The common messages of several dialects of the embedded engine: the tokenizer's archive, KV events, logprobs, load.
 
 Decides how each is put; pure. Above: the dialects' codecs. The messages are those of the package smg-grpc-proto.
 """

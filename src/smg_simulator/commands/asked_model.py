@@ -1,4 +1,4 @@
-"""Which model a command asks where it names none: the only one that the server has (edge).
+"""The model for a command that names none: the only one that the server has (edge).
 
 Above: the commands. Below: smg_core.commands.asked_server.
 """

@@ -79,12 +79,14 @@ def _bench(args: argparse.Namespace) -> int:
     try:
         model = args.model or model_to_ask(args.url, headers, _KEY)
         target = BenchTarget(args.url, model, headers, args.timeout, fields)
-        shown, before, begun = _Progress(count), time.process_time(), time.perf_counter()
+        progress, before, begun = _Progress(count), time.process_time(), time.perf_counter()
         try:
-            outcomes, seconds = asyncio.run(bench_run(target, requests, users=users, most=args.most, come=shown.come))
+            outcomes, seconds = asyncio.run(
+                bench_run(target, requests, users=users, most=args.most, come=progress.come)
+            )
         except KeyboardInterrupt:
-            outcomes, seconds, interrupted = shown.outcomes, time.perf_counter() - begun, True
-        shown.end()
+            outcomes, seconds, interrupted = progress.outcomes, time.perf_counter() - begun, True
+        progress.end()
     except ModelNotNamed as error:
         print(f"smg-gateway: {error}", file=sys.stderr)
         return 1

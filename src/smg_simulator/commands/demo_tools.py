@@ -1,4 +1,4 @@
-"""What `smg-gateway demo --tools` shows: a function, a search of files and code, called by a scripted model (edge).
+"""The tools of `smg-gateway demo --tools`: a function, a search of files and code, called by a scripted model (edge).
 
 All but the model's words is real: the function runs in the gateway, the file is uploaded, indexed and searched, and the program
 runs: in a container where `smg-gateway interpreter build` has made an interpreter, else in a Python of its own, which takes this

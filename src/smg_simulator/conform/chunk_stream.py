@@ -1,5 +1,5 @@
-"""What the streams of Chat Completions and of Completions have in common, checked: one id and model in all chunks, the usage
-behind the last choice, and `[DONE]` at the end. Pure."""
+"""The common checks of the streams of Chat Completions and of Completions: one id and model in all chunks, the usage behind the
+last choice, and `[DONE]` at the end. Pure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

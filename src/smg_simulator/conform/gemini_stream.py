@@ -1,4 +1,4 @@
-"""What a stream of streamGenerateContent must hold to, and a checker of it.
+"""The laws of a stream of streamGenerateContent, and a checker of it.
 
 Each event is an answer with what is new; there is no table of events. Google's SDK takes lines that begin with `data: ` and fails
 on any other: on event lines, comments and [DONE] alike. Pure.

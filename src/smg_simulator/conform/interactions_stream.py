@@ -1,4 +1,4 @@
-"""The order of an Interactions stream, by the table of `apis.interactions.grammar`, with what clients need in its objects.
+"""The order of an Interactions stream, by `apis.interactions.grammar`, and its needed fields.
 
 Pure. Above: answers.
 """

@@ -1,4 +1,4 @@
-"""The order of a Responses stream, by the table of `apis.responses.wire.grammar`, with what clients need in its objects.
+"""The order of a Responses stream, by `apis.responses.wire.grammar`, and its needed fields.
 
 Pure. Above: answers.
 """

@@ -1,4 +1,4 @@
-"""When the embedded engine's tokens are due: prefill, decode steps, and how many requests run at once.
+"""The due times of the embedded engine's tokens: prefill, decode steps, and how many requests run at once.
 
 Decides times and order; pure given a clock. Above: server.grpc_server, which waits. Knows counts of tokens, not tokens.
 It models continuous batching: prompts are computed one after another; then every running request gets a token at each step, and
@@ -18,7 +18,7 @@ __all__ = ["Clockwork", "Ticket", "Timing"]
 
 @attrs.frozen
 class Timing:
-    """How fast the engine is. Rates are tokens per second; None means "at once".
+    """The speed of the engine. Rates are tokens per second; None means "at once".
 
     `prefill_rate` is shared by all prompts; `decode_rate` is that of one request that runs alone. Each further running request
     lengthens a step by the share `slowdown`. `batch` requests run at once, `queue` more may wait. `tokens_per_step` ids come in

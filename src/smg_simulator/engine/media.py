@@ -184,7 +184,7 @@ def check_media(
         counts.append([length for _, length in media.placeholders] if unplaced else _embeddings(media, ids))
         if media.token_id is not None:
             taken[media.token_id] = taken.get(media.token_id, 0) + sum(counts[-1])
-    _check_apart(seen)
+    _check_overlaps(seen)
     for token_id, count in taken.items():
         if sum(each == token_id for each in ids) != count:
             raise Refused(f"token {token_id} stands outside of the placeholders")
@@ -200,7 +200,7 @@ def check_files(seen: Sequence[SeenMedia], ids: Sequence[int], anchor: int | Non
         raise Refused(f"{found} placeholders in the prompt for {wanted} pictures")
 
 
-def _check_apart(seen: Sequence[SeenMedia]) -> None:
+def _check_overlaps(seen: Sequence[SeenMedia]) -> None:
     """Raise Refused where placeholders overlap, of any modality. In the neutral contract a clip's sound has the clip's."""
     heard = {
         place

@@ -1,4 +1,4 @@
-"""What an engine does while its generation is paused, and which weights it was given, as vLLM's and SGLang's servers have it.
+"""An engine with paused generation and the weights it was given, as vLLM's and SGLang's servers.
 
 Decides which requests are held and which are refused; pure. Above: clockwork, which has one, server.grpc_server, which asks for
 each request, and server.http_server, where a pause is asked for.

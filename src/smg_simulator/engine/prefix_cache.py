@@ -163,12 +163,12 @@ class PrefixCache:
         return [tuple(each) for each in inside]
 
     def _hashes(
-        self, ids: Sequence[int], apart: tuple[str, str], media: Sequence[tuple[tuple[str, int], ...]]
+        self, ids: Sequence[int], namespace: tuple[str, str], media: Sequence[tuple[tuple[str, int], ...]]
     ) -> list[int]:
         """The hash of every full block: of its parent's hash, its own ids and its media."""
         packed = memoryview(array("I", ids)).cast("B")
         width = self.block_size * 4
-        hashes, parent = [], blake2b("\0".join(apart).encode(), digest_size=8).digest() if any(apart) else b""
+        hashes, parent = [], blake2b("\0".join(namespace).encode(), digest_size=8).digest() if any(namespace) else b""
         for at in range(0, len(packed) - width + 1, width):
             marks = media[at // width]
             own = bytes(packed[at : at + width]) + (repr(marks).encode() if marks else b"")

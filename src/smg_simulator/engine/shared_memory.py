@@ -1,4 +1,4 @@
-"""Reads tensors that a gateway on this host left in shared memory, with the rules of the engines' servicers (edge).
+"""Reads tensors that a gateway on this host left in shared memory, as engines' servicers do (edge).
 
 A name is a plain file name below /dev/shm; it must name a regular file, which is removed when it was read. Above:
 server.grpc_server.

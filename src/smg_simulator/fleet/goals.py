@@ -1,4 +1,4 @@
-"""What a routing policy is to reach in simulated fleets, and the conditions under which it is tried.
+"""The goals of a routing policy in simulated fleets, and the conditions of its trial.
 
 A cell is one combination of load, size of the fleet, number of gateways, speeds, KV events and deaths. A trial is a cell with one
 seed: the figures of the policy, of round robin, and of the router that sees the engines themselves. Pure. Above: bench, tests.

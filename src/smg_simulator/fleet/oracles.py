@@ -1,4 +1,4 @@
-"""What a router is measured against: bounds that none can beat, and choosers that see what no gateway can.
+"""The measures for a router: bounds that none can beat, and choosers that see what no gateway can.
 
 Pure. Above: the command line, bench. Below: block_cache, engine, trace, view.
 """

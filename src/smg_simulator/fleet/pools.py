@@ -1,4 +1,4 @@
-"""What a simulated fleet is: how many engines, how fast, how many gateways in front, and what goes wrong.
+"""The description of a simulated fleet: how many engines, how fast, how many gateways in front, and what goes wrong.
 
 Records only. Above: replay, the command line. Below: simulator.fleet.engine.
 """

@@ -69,7 +69,7 @@ class _GenerateCall:
             self.wake.set_result(None)
 
 
-class _Doors(Protocol):
+class _HttpServer(Protocol):
     """What an engine listens with beside gRPC; it is started, stopped and restarted with it."""
 
     @property
@@ -81,8 +81,8 @@ class _Doors(Protocol):
 
 
 class SimulatedEngine:
-    """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path"; `doors`
-    makes what else it listens with (`http_server.http_doors`).
+    """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path"; `http_server`
+    makes what else it listens with (`http_server.engine_http_server`).
 
     For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
     away), `traces` (paths and headers of calls that name a trace), `active` (in flight), `healthy` (the answer to health
@@ -97,7 +97,7 @@ class SimulatedEngine:
         listen: str = "127.0.0.1:0",
         *,
         timer: Timer | None = None,
-        doors: "Callable[[SimulatedEngine], _Doors] | None" = None,
+        http_server: "Callable[[SimulatedEngine], _HttpServer] | None" = None,
     ) -> None:
         config = config or SimulatorConfig()
         self.config = attrs.evolve(config, model_folder=str(Path(config.model_folder or MODEL_FOLDER)))
@@ -120,7 +120,7 @@ class SimulatedEngine:
         self.instance = secrets.token_hex(8)
         self.exchange = KvExchange(self.config.kv_connector, self.config.kv_role, self.instance)
         self._listen = listen
-        self._doors = None if doors is None else doors(self)
+        self._http_server = None if http_server is None else http_server(self)
         self._runs: dict[_GenerateCall, None] = {}
         self._server: GrpcListener | None = None
         self._witness = Witness()
@@ -142,8 +142,8 @@ class SimulatedEngine:
         server = GrpcListener(_Handlers(self), self.config, self._witness)
         port = await server.start(self._listen)
         try:
-            if self._doors is not None:
-                await self._doors.start()
+            if self._http_server is not None:
+                await self._http_server.start()
             await self.exchange.start()
         except BaseException:
             await server.stop(None)
@@ -157,21 +157,21 @@ class SimulatedEngine:
         await self.restarts.over()
         while self._server is not None:
             server, self._server = self._server, None
-            if self._doors is not None:
-                await self._doors.stop()
+            if self._http_server is not None:
+                await self._http_server.stop()
             await server.stop(grace)
             await self.exchange.stop()
             await self.restarts.over()  # of a call that has met its fault meanwhile
         self._witness.end()
 
     async def restart(self, away: float = 0.0) -> None:
-        """Drop every connection, and come back on the same address after `away` seconds with an empty cache, unless it is stopped
-        meanwhile."""
+        """Drop every connection, and come back on the same address after `away` seconds with an empty cache. Nothing comes back
+        if it is stopped meanwhile."""
         self.counters["restarts"] += 1
         if self._server is not None:
             server, self._server = self._server, None
-            if self._doors is not None:
-                await self._doors.stop()
+            if self._http_server is not None:
+                await self._http_server.stop()
             await server.stop()
             await self.exchange.stop()
         self._publish(self.engine.cache.clear())
@@ -188,8 +188,8 @@ class SimulatedEngine:
 
     @property
     def http_target(self) -> str:
-        """The worker URL of its HTTP doors, "" where it has none."""
-        return "" if self._doors is None else self._doors.url
+        """The worker URL of its HTTP server, "" where it has none."""
+        return "" if self._http_server is None else self._http_server.url
 
     @property
     def model_folder(self) -> str:
@@ -412,7 +412,7 @@ class SimulatedEngine:
         return codec.server_info(self.state())
 
     def state(self) -> EngineState:
-        """What the engine reports of itself."""
+        """The engine's report of itself."""
         return EngineState(
             active=self.active,
             uptime=self.timer.monotonic() - self.began,

@@ -1,4 +1,4 @@
-"""The HTTP doors of the embedded engine, on a port of their own: vLLM's, SGLang's, llama.cpp's, and pictures (edge).
+"""The HTTP server of the embedded engine, on a port of their own: vLLM's, SGLang's, llama.cpp's, and pictures (edge).
 
 Waits and sends. What is answered is decided by the engine and by the codecs of the dialects. Above: whoever makes a
 `SimulatedEngine` that is to have them. HTTP/1.1 with chunked answers; what a client may send is bounded.
@@ -30,7 +30,7 @@ from smg_simulator.engine.engine import EngineCore, SimulatorConfig
 from smg_simulator.engine.refusal import Refused
 from smg_simulator.server.listeners import take_no_more
 
-__all__ = ["HttpDoors", "http_doors"]
+__all__ = ["EngineHttpServer", "engine_http_server"]
 
 _MOST_HEAD = 64 * 1024
 _MOST_BODY = 512 * 1024 * 1024
@@ -57,7 +57,7 @@ _OBJECT = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encodi
 
 
 class _Engine(Protocol):
-    """What it needs of the engine whose doors these are."""
+    """What it needs of the engine that it serves."""
 
     config: SimulatorConfig
     engine: EngineCore
@@ -121,12 +121,12 @@ class _Context:
         raise _Ended(code.name, message)
 
 
-def http_doors(listen: str) -> "Callable[[_Engine], HttpDoors]":
-    """The argument `doors` of a `SimulatedEngine` that listens for HTTP at `listen` too, "host:port"."""
-    return lambda engine: HttpDoors(engine, listen)
+def engine_http_server(listen: str) -> "Callable[[_Engine], EngineHttpServer]":
+    """The argument `http_server` of a `SimulatedEngine` that listens for HTTP at `listen` too, "host:port"."""
+    return lambda engine: EngineHttpServer(engine, listen)
 
 
-class HttpDoors:
+class EngineHttpServer:
     """Listens at `listen` ("host:port"; port 0: any that is free) for `engine`."""
 
     def __init__(self, engine: _Engine, listen: str) -> None:

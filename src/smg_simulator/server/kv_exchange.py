@@ -1,4 +1,4 @@
-"""How the embedded engine hands the cache of a prompt to another one, and takes one over: a connector without tensors (edge).
+"""The hand-over of a prompt's cache between embedded engines: a connector without tensors (edge).
 
 What goes over the wire is a digest of the prompt's tokens and media. The engine that decodes compares it with what it was asked,
 so a cache of another prompt is found out. Prefill puts a digest up when it has read a prompt; it is fetched once, over a socket

@@ -1,4 +1,4 @@
-"""How the embedded engine listens, and stops so that no connection is left open (edge). Above: whatever of it listens."""
+"""The listeners of the embedded engine, stopped so that no connection is left open (edge). Above: whatever of it listens."""
 
 import asyncio
 import ctypes

@@ -1,4 +1,4 @@
-"""What an engine that publishes its KV events on ZeroMQ sends: the layouts of vLLM's and SGLang's versions.
+"""The messages of an engine that publishes its KV events on ZeroMQ: the layouts of vLLM's and SGLang's versions.
 
 Decides the bytes of a payload; pure. Above: kv_publisher. Below: the embedded engine's records of its cache.
 """

@@ -90,7 +90,7 @@ def test_only_who_has_the_secret_is_told_that_a_key_is_revoked() -> None:
 
 
 def test_no_list_shows_a_hash() -> None:
-    shown = msgspec.json.encode(key().shown(0.0))
+    shown = msgspec.json.encode(key().listed(0.0))
 
     assert digest("first").hex().encode() not in shown
     assert b"smg_0123456789abcdef" in shown

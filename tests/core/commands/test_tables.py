@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.cli import main
-from smg_core.commands.admin import AdminDoor
+from smg_core.commands.admin import AdminClient
 from smg_core.commands.tables import as_tables
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -83,7 +83,7 @@ class _Answer:
 def test_a_terminal_gets_tables_and_a_pipe_json(
     out: io.StringIO, flags: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AdminDoor, "ask", lambda *_: _Answer())
+    monkeypatch.setattr(AdminClient, "ask", lambda *_: _Answer())
     monkeypatch.setattr(sys, "stdout", out)
 
     assert main(["health", "--admin", "http://127.0.0.1:1", *flags]) == 0

@@ -21,7 +21,7 @@ def changes(source: str) -> TextChanges:
     ],
 )
 def test_what_only_joins_texts_leaves_them_together(source: str) -> None:
-    assert not changes(source).takes_apart
+    assert not changes(source).splits_text
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_only_joins_texts_leaves_them_together(source: str) -> None:
     ],
 )
 def test_what_is_not_known_may_take_a_text_apart_anywhere(source: str) -> None:
-    assert changes(source).takes_apart
+    assert changes(source).splits_text
     assert changes(source).anywhere
 
 
@@ -65,6 +65,6 @@ def test_what_is_not_known_may_take_a_text_apart_anywhere(source: str) -> None:
 )
 def test_what_a_template_removes_is_named(source: str, removed: set[tuple[str, str | None]]) -> None:
     found = changes(source)
-    assert found.takes_apart
+    assert found.splits_text
     assert not found.anywhere
     assert found.removed == removed

@@ -32,7 +32,7 @@ def test_the_dearest_counts_while_it_is_open_who_will_answer() -> None:
     price = own.of_model("m")
 
     assert price is not None
-    assert price.shown == {"input": "3", "output": "9"}
+    assert price.listed == {"input": "3", "output": "9"}
     assert own.of_model("another") is None
 
 
@@ -42,7 +42,7 @@ def test_a_price_by_length_counts_as_its_highest() -> None:
     found = dearest([row])
 
     assert found is not None
-    assert found.shown == {"input": "5", "output": "2"}
+    assert found.listed == {"input": "5", "output": "2"}
     assert dearest([]) is None
 
 

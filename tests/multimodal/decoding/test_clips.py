@@ -30,7 +30,7 @@ def test_a_clip_has_the_frames_and_the_rate_that_were_written(kind: str) -> None
     data = coded_clip(kind, 30, rate=24)
     facts = clip_facts(data, LIMITS)
     assert (facts.frames, facts.rate, facts.size) == (30, 24.0, (48, 64))
-    assert facts.apart
+    assert facts.isolated
     assert not facts.sound
     assert [number_of(frame) for frame in clip_frames(data, LIMITS, range(30))] == list(range(30))
 

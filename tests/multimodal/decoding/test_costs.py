@@ -143,7 +143,7 @@ def test_a_clips_cost_is_measured_before_a_frame_is_decoded(kind: str, data: byt
     preparer = Preparer(ModelFiles(model), Words())
     media = Media(data, Modality.VIDEO)
     cost, features = preparer.cost(media), preparer.features(media)
-    assert cost.apart
+    assert cost.isolated
     assert cost.tokens == features.tokens
     assert features.nbytes <= cost.tensors <= features.nbytes + 8192
     assert preparer.features(media, cost.facts).tokens == features.tokens
@@ -159,7 +159,7 @@ def test_a_recordings_tensors_are_never_more_than_was_reserved(kind: str, second
     for model in ({"model_type": "qwen2_audio", "audio_token_index": 5}, *({"model_type": each} for each in kinds)):
         preparer = Preparer(ModelFiles(model), Words())
         cost, features = preparer.cost(media), preparer.features(media)
-        assert cost.apart
+        assert cost.isolated
         assert features.nbytes <= cost.tensors
 
 

@@ -114,7 +114,7 @@ def test_frames_of_an_animation_are_those_on_the_screen_at_each_moment(container
     shown = animation_frames(data, ImageLimits(), [0.0, 0.09, 0.11, 0.34, 0.36, 9.0])
     red, green, blue = (255, 0, 0), (0, 128, 0), (0, 0, 255)
     assert [frame.getpixel((0, 0)) for frame in shown] == [red, red, green, green, blue, blue]
-    assert read_header(data).shown == pytest.approx(0.4)
+    assert read_header(data).duration == pytest.approx(0.4)
 
 
 def test_an_animation_with_too_many_frames_or_pixels_is_refused() -> None:

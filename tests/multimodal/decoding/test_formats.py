@@ -17,7 +17,7 @@ from tests.tiers import examples
 
 from smg_core.http.settings import MediaFormat
 from smg_multimodal.decoding import decode
-from smg_multimodal.decoding.costs import is_apart
+from smg_multimodal.decoding.costs import needs_process
 from smg_multimodal.decoding.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.decoding.formats import DEFAULT_FORMATS, FORMATS, format_table, read_header
 from smg_multimodal.records.errors import BadMedia, MediaError, MediaTooLarge
@@ -146,8 +146,8 @@ def test_no_scan_hides_behind_what_a_decoder_skips(junk: bytes, marker: bytes) -
 
 
 def test_files_that_are_slow_for_other_reasons_than_pixels_are_known_by_their_pieces() -> None:
-    assert not is_apart(read_header(png_of_profiles(5)))
-    assert is_apart(read_header(png_of_profiles(310)))  # 0.3 s of inflating
+    assert not needs_process(read_header(png_of_profiles(5)))
+    assert needs_process(read_header(png_of_profiles(310)))  # 0.3 s of inflating
     with pytest.raises(MediaTooLarge, match="pieces"):
         read_header(b"\xff\xd8" + b"\xff" * 200_000 + b"\xda")
     with pytest.raises(MediaTooLarge, match="pieces"):

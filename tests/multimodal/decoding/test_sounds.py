@@ -34,7 +34,7 @@ def likeness(samples: np.ndarray[tuple[int], np.dtype[np.float32]]) -> float:
 def test_the_samples_are_those_that_were_coded(kind: str, channels: int) -> None:
     data = coded_sound(kind, 0.5, channels=channels)
     facts = recording_facts(data, LIMITS, 16000)
-    assert facts.apart
+    assert facts.isolated
     assert facts.rate == SOUNDS[kind][2]
     assert facts.seconds == pytest.approx(0.5, abs=0.07)  # some codecs add silence
     samples = recording(data, LIMITS, 16000, facts.most_seconds)
@@ -163,5 +163,5 @@ def test_a_wav_file_needs_no_pyav_and_no_process(monkeypatch: pytest.MonkeyPatch
         file.setparams((1, 2, 16000, 0, "NONE", "NONE"))
         file.writeframes((TONE * 9000).astype("<i2").tobytes())
     facts = recording_facts(out.getvalue(), LIMITS, 16000)
-    assert (facts.seconds, facts.rate, facts.apart) == (0.5, 16000, False)
+    assert (facts.seconds, facts.rate, facts.isolated) == (0.5, 16000, False)
     assert likeness(recording(out.getvalue(), LIMITS, 16000, 1.0)) > 0.99

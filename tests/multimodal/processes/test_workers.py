@@ -15,7 +15,7 @@ from PIL import Image
 from tests.shared import PATIENCE
 
 from smg_multimodal.decoding.clips import clip_facts, clip_frames
-from smg_multimodal.decoding.costs import is_apart
+from smg_multimodal.decoding.costs import needs_process
 from smg_multimodal.decoding.decode import ImageLimits, decode_image
 from smg_multimodal.decoding.formats import read_header
 from smg_multimodal.decoding.sounds import recording, recording_facts
@@ -30,7 +30,7 @@ LONG = ImageLimits(max_scans=100_000)
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecoderProcesses]:
     """Processes that decode everything, however short."""
-    monkeypatch.setattr(workers, "is_apart", lambda header: True)
+    monkeypatch.setattr(workers, "needs_process", lambda header: True)
     made = DecoderProcesses(idle=1, seconds=PATIENCE)
     yield made
     made.close()
@@ -77,7 +77,7 @@ def test_errors_are_the_same_and_the_process_goes_on(apart: DecoderProcesses) ->
 def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_process() -> None:
     """The bomb of 338 KiB would take 14 s and more: its process is killed."""
     bomb = scan_bomb(2000, 3500)
-    assert is_apart(read_header(bomb, max_scans=100_000))
+    assert needs_process(read_header(bomb, max_scans=100_000))
     processes = DecoderProcesses(idle=1, seconds=0.5)
     try:
         with pytest.raises(MediaTooLarge, match=r"more than 0\.5 s"):
@@ -85,7 +85,7 @@ def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_proces
         assert processes.processes == []
         processes._seconds = 60.0
         long = scan_bomb(1000, 60)
-        assert is_apart(read_header(long, max_scans=100))
+        assert needs_process(read_header(long, max_scans=100))
         assert processes.picture(long, LONG).size == (1000, 1000)
         assert len(processes.processes) == 1
     finally:
@@ -147,8 +147,8 @@ def test_limits_travel_unchanged() -> None:
 def test_a_clip_comes_frame_by_frame_as_it_would_here(apart: DecoderProcesses) -> None:
     limits = ImageLimits()
     for data in (coded_clip("mp4", 30), coded_clip("webm", 30), gif(9)):
-        facts = replace(apart.clip_facts(data, limits), apart=True)
-        assert replace(clip_facts(data, limits), apart=True) == facts
+        facts = replace(apart.clip_facts(data, limits), isolated=True)
+        assert replace(clip_facts(data, limits), isolated=True) == facts
         for places in ([0, 1, 2, 3, 7, 8], [5], [2, 2, 2], []):
             there = list(apart.clip_frames(data, limits, facts, places))
             here = list(clip_frames(data, limits, places))

@@ -12,7 +12,7 @@ from tests.shared import PATIENCE
 
 from smg_simulator.engine.engine import SimulatorConfig
 from smg_simulator.server.grpc_server import SimulatedEngine
-from smg_simulator.server.http_server import HttpDoors, http_doors
+from smg_simulator.server.http_server import EngineHttpServer, engine_http_server
 from smg_simulator.server.kv_exchange import KvExchange
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +23,8 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": request.param}
 
 
-def doors() -> tuple[HttpDoors, Callable[[], int]]:
-    made = HttpDoors(SimulatedEngine(SimulatorConfig()), "127.0.0.1:0")
+def doors() -> tuple[EngineHttpServer, Callable[[], int]]:
+    made = EngineHttpServer(SimulatedEngine(SimulatorConfig()), "127.0.0.1:0")
     return made, lambda: int(made.url.rpartition(":")[2])
 
 
@@ -70,7 +70,7 @@ def listens(url: str) -> bool:
 async def test_an_engine_that_is_stopped_while_it_restarts_is_gone_and_can_be_started_again(
     rounds: int, away: float
 ) -> None:
-    engine = SimulatedEngine(SimulatorConfig(), doors=http_doors("127.0.0.1:0"))
+    engine = SimulatedEngine(SimulatorConfig(), http_server=engine_http_server("127.0.0.1:0"))
     await engine.start()
     places = engine.target, engine.http_target
     engine.restarts.begin(engine.restart(away))

@@ -11,7 +11,7 @@ it is tried with. The names below load their modules when they are first used.
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.apis.chat.api import CHAT as CHAT
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from smg_core.wire.errors import openai_error as openai_error
     from smg_core.wire.settings import LimitsConfig as LimitsConfig
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.apis.chat.api": ("CHAT",),

@@ -1,4 +1,4 @@
-"""The answers of Chat Completions as msgspec types, for `/openapi.json` and for the tests that validate real answers.
+"""Answers of Chat Completions as msgspec types, for `/openapi.json` and tests of real answers.
 
 The encoders write bytes and do not use these types; their output must decode as them, with no field left over. Above:
 the server's descriptions of routes. Below: chat_types."""

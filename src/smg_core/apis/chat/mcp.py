@@ -142,10 +142,10 @@ class _Reader:
             if each.id in self._answered and each.id not in self._ran:
                 parts.append(ToolCall(each.id, flat_name(each.server_label, each.name), each.arguments or "{}"))
         plain = read_message(replace(message, mcp_calls=None, mcp_approval_requests=None), position, self._nested)
-        shown = [part for part in plain.parts if not isinstance(part, Text) or part.text]
-        if (calls or asked) and not parts and not shown:
+        visible = [part for part in plain.parts if not isinstance(part, Text) or part.text]
+        if (calls or asked) and not parts and not visible:
             return
-        self._put(replace(plain, parts=(*(shown if parts else plain.parts), *parts)), position)
+        self._put(replace(plain, parts=(*(visible if parts else plain.parts), *parts)), position)
 
     def _calls(self, position: int, calls: Sequence[wire.McpCallWire]) -> None:
         """The calls that ran, as a turn of the model, and their results."""

@@ -1,4 +1,4 @@
-"""What answers to Completions look like, as msgspec types for `/openapi.json`.
+"""Answers to Completions as msgspec types, for `/openapi.json`.
 
 `completions_encode` writes the same objects by hand; a test reads what it wrote as these types. Above: the server's descriptions.
 Below: the types that Chat's answers share.

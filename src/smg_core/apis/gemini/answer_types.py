@@ -1,4 +1,4 @@
-"""What answers of generateContent look like, as msgspec types for `/openapi.json`.
+"""Answers of generateContent as msgspec types, for `/openapi.json`.
 
 `gemini_encode` writes the same objects by hand; a test reads what it wrote as these types. Above: the server's descriptions.
 """

@@ -36,15 +36,15 @@ def gemini_models_body(cards: Sequence[ModelCard], size: str, token: str) -> byt
     """A page of the models. `size` and `token` are as the query has them, "" where it has none; the token is the name of the
     first model of the page. Raises InvalidRequest for a size that is no
     whole number within the bounds, and for a token of no page."""
-    shown, following = _page(cards, size, token)
-    return encode_object({"models": [_model(card) for card in shown], **following})
+    listed, following = _page(cards, size, token)
+    return encode_object({"models": [_model(card) for card in listed], **following})
 
 
 def vertex_models_body(cards: Sequence[ModelCard], size: str, token: str, parent: str | None) -> bytes:
     """The same at Vertex AI: a page of models of publishers, or of those of a project. `parent` as of `vertex_model_body`."""
-    shown, following = _page(cards, size, token)
+    listed, following = _page(cards, size, token)
     name = "publisherModels" if parent is None else "models"
-    return encode_object({name: [_vertex_model(card, parent) for card in shown], **following})
+    return encode_object({name: [_vertex_model(card, parent) for card in listed], **following})
 
 
 def _page(cards: Sequence[ModelCard], size: str, token: str) -> tuple[Sequence[ModelCard], JsonObject]:

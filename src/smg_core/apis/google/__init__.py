@@ -1,4 +1,4 @@
-"""What Google's two APIs, generateContent and Interactions, write alike. Pure.
+"""The common writing of Google's two APIs, generateContent and Interactions. Pure.
 
 Begin with `values`, the parts that both have.
 """

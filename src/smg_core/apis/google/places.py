@@ -1,4 +1,4 @@
-"""Where in a body of Google's APIs a part of a message or a tool was read from: the fields that errors name.
+"""The places in a body of Google's APIs that parts of messages and tools were read from: the fields that errors name.
 
 Pure. Above: the decoders of generateContent and Interactions.
 """

@@ -1,4 +1,4 @@
-"""What answers of Interactions look like, as msgspec types for `/openapi.json`.
+"""Answers of Interactions as msgspec types, for `/openapi.json`.
 
 `interactions_encode` writes the same objects by hand; a test reads what it wrote as these types. They hold
 what either wire revision has. Above: the server's descriptions.

@@ -16,7 +16,7 @@ from smg_core.apis.interactions.decode import (
     interaction_decoder,
 )
 from smg_core.apis.interactions.encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
-from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.object import rendered_interaction
 from smg_core.apis.interactions.records import INTERACTION_PREFIX, stored_interaction
 from smg_core.apis.interactions.resume import (
     InteractionLog,
@@ -83,5 +83,5 @@ def background_interactions(
         prompt=lambda decoded: without_hosted_tools(decoded.generation),
         stored=stored_interaction,
         headers=lambda decoded: {REVISION_HEADER: STEPS_FROM if decoded.revision == "steps" else _BEFORE_STEPS},
-        shown=lambda decoded, found: shown_interaction(found, decoded.revision),
+        rendered=lambda decoded, found: rendered_interaction(found, decoded.revision),
     )

@@ -34,7 +34,7 @@ from smg_core.apis.interactions.object import (
     interaction_fields,
     interaction_usage,
     legacy_usage,
-    shown_interaction,
+    rendered_interaction,
     stream_fields,
     time_text,
 )
@@ -283,8 +283,8 @@ class _Builder:
 
     def _whole_step(self, step: JsonObject, empty: JsonObject, shell_only: Sequence[str]) -> None:
         """A step that is told in one delta: its shell has `empty` in place of what the delta brings, and `shell_only` alone."""
-        shown = {name: value for name, value in step.items() if name not in ("type", "is_error")}
-        self._open(str(step["type"]), **(shown | empty))
+        visible = {name: value for name, value in step.items() if name not in ("type", "is_error")}
+        self._open(str(step["type"]), **(visible | empty))
         self._delta(**{name: value for name, value in step.items() if name not in shell_only})
         self._kind = ""
         self._event("stop", index=len(self.steps))
@@ -493,7 +493,7 @@ class InteractionWholeEncoder:
         """The finished object in the words of the request's revision. Raises the error of a `Failed` event."""
         if self._builder.error is not None:
             raise self._builder.error
-        return encode_body(shown_interaction(self.response(), self._request.revision))
+        return encode_body(rendered_interaction(self.response(), self._request.revision))
 
     @property
     def ended(self) -> bool:

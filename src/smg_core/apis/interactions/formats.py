@@ -1,4 +1,4 @@
-"""What an Interactions request says of the format of its answer.
+"""The format of the answer to an Interactions request.
 
 Pure. Above: interactions. Below: the wire types, request.
 """

@@ -1,4 +1,4 @@
-"""The order of an Interactions stream's events, as a table for each wire revision, and one who follows a stream by it.
+"""The order of an Interactions stream's events, a table for each wire revision, and its follower.
 
 The table says for every event in which states it may come and which state follows; both revisions have the same states. Every
 test of the encoder checks by this one table, and stored streams are read by it. Source: Google's API reference and what its SDK

@@ -1,4 +1,4 @@
-"""What the Interactions API remembers: loaded before a request is answered, kept before its answer is complete (edge).
+"""The memory of the Interactions API: loaded before a request is answered, kept before its answer is complete (edge).
 
 A request that continues an interaction is given the steps of all before it. Its own steps and those of its answer are kept in one
 write, with the events of a stream, which may then be read again from any of them. Where the store fails then, the answer is given

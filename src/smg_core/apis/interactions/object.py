@@ -25,7 +25,7 @@ __all__ = [
     "interaction_usage",
     "legacy_contents",
     "legacy_usage",
-    "shown_interaction",
+    "rendered_interaction",
     "stream_fields",
     "time_text",
 ]
@@ -125,13 +125,13 @@ def legacy_contents(steps: Sequence[JsonObject]) -> list[JsonObject]:
     return found
 
 
-def shown_interaction(found: JsonObject, revision: Revision) -> JsonObject:
+def rendered_interaction(found: JsonObject, revision: Revision) -> JsonObject:
     """A stored object, which has steps, in the words of the revision."""
     if revision == "steps":
         return found
-    shown = {name: value for name, value in found.items() if name != "steps"}
+    rendered = {name: value for name, value in found.items() if name != "steps"}
     steps = found.get("steps")
     outputs = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
-    if "usage" in shown:
-        shown["usage"] = legacy_usage(shown["usage"])
-    return {**shown, "role": "model", "outputs": legacy_contents(outputs)}
+    if "usage" in rendered:
+        rendered["usage"] = legacy_usage(rendered["usage"])
+    return {**rendered, "role": "model", "outputs": legacy_contents(outputs)}

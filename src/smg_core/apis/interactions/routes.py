@@ -15,13 +15,13 @@ from smg_core.apis.interactions.answer_types import InteractionAnswer, Interacti
 from smg_core.apis.interactions.api import background_interactions, interactions_api
 from smg_core.apis.interactions.decode import InteractionRequest, Revision, revision_of
 from smg_core.apis.interactions.memory import InteractionMemory
-from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.object import rendered_interaction
 from smg_core.apis.interactions.records import INTERACTION_PREFIX, interaction_of
 from smg_core.apis.interactions.resume import interaction_event
 from smg_core.apis.interactions.trials import TRIALS
 from smg_core.apis.interactions.types import InteractionBody
 from smg_core.background.api import BackgroundApi
-from smg_core.background.service import Background
+from smg_core.background.service import BackgroundService, background_service
 from smg_core.errors import NotFound
 from smg_core.history.store.base import StoredResponse
 from smg_core.http.endpoint import Endpoint, Handler
@@ -73,7 +73,7 @@ INTERACTIONS: Mapping[tuple[str, str], Operation] = {
 
 
 def interaction_routes(
-    services: Services, background: Background, api: BackgroundApi[InteractionRequest]
+    services: Services, background: BackgroundService, api: BackgroundApi[InteractionRequest]
 ) -> list[Route[Endpoint]]:
     """The routes, over `gateway`; `background` has what is made there, by the row `api`."""
     found: list[Route[Endpoint]] = []
@@ -104,7 +104,7 @@ class _Interactions(StoredHandlers):
     """Interactions by their ids, where requests that name no revision are of the `usual` one."""
 
     def __init__(
-        self, services: Services, background: Background, api: BackgroundApi[InteractionRequest], usual: Revision
+        self, services: Services, background: BackgroundService, api: BackgroundApi[InteractionRequest], usual: Revision
     ) -> None:
         super().__init__(services)
         self._background, self._api, self._usual = background, api, usual
@@ -130,7 +130,7 @@ class _Interactions(StoredHandlers):
         with_input = query.get("include_input", ("false",))[-1] == "true"
         size = len(found.body) + len(found.output) + (len(found.input) if with_input else 0)
         await self.answer_long(
-            exchange, size, lambda: shown_interaction(interaction_of(found, with_input=with_input), revision)
+            exchange, size, lambda: rendered_interaction(interaction_of(found, with_input=with_input), revision)
         )
 
     async def delete(self, exchange: Exchange) -> None:
@@ -145,14 +145,14 @@ class _Interactions(StoredHandlers):
         found = await self._found(exchange)
         found = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
         size = len(found.body) + len(found.output)
-        await self.answer_long(exchange, size, lambda: shown_interaction(interaction_of(found), revision))
+        await self.answer_long(exchange, size, lambda: rendered_interaction(interaction_of(found), revision))
 
 
 def _routes(context: ApiContext) -> list[Route[Endpoint]]:
     services = context.services
     now, memory = services.clock.time, InteractionMemory(services)
     api = interactions_api("steps", now, memory, services.live.config.responses.log_bytes)
-    kept, background = background_interactions(api, memory, now), Background.of(services)
+    kept, background = background_interactions(api, memory, now), background_service(services)
     background.offer(kept)
     return interaction_routes(services, background, kept)
 

@@ -237,8 +237,8 @@ class _Reader:
         return ReadSteps(tuple(self._messages), tuple(self._places))
 
     def _put(self, role: str, parts: Sequence[Part], places: Sequence[str]) -> None:
-        shown = [part for part in parts if not isinstance(part, Reasoning | ToolCall)]
-        one_text = len(shown) == 1 and isinstance(shown[0], Text)
+        visible = [part for part in parts if not isinstance(part, Reasoning | ToolCall)]
+        one_text = len(visible) == 1 and isinstance(visible[0], Text)
         made = Message("user" if role == "user" else "assistant", tuple(parts), content_is_text=one_text)
         self._messages.append(made)
         self._places.append(tuple(places))

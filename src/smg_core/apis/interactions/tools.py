@@ -1,4 +1,4 @@
-"""What an Interactions request says of tools, and of which may be called.
+"""The tools of an Interactions request, and those that may be called.
 
 Functions are offered to the model. Servers of tools are asked where such tools run here; other tools that servers run are taken
 and not offered, since nothing here runs them. Pure. Above:

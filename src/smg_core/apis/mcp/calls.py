@@ -1,4 +1,4 @@
-"""Requests of MCP clients that run, so that a client can cancel one, whichever process it runs in (edge).
+"""Running requests of MCP clients, so that a client can cancel one in any process (edge).
 
 A request is known by its session and its id. Above: `answers`. Below: the channel between processes.
 """

@@ -1,4 +1,4 @@
-"""The routes of the gateway as an MCP server, `/mcp`, which loads what answers them where it is one (edge).
+"""The routes of the gateway as an MCP server, `/mcp`, and the loading of that server (edge).
 
 Above: `apis.rows`. Below: `server`.
 """

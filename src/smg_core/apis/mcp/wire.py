@@ -54,7 +54,7 @@ _STATUS: Final = {
 _META: Final = "io.modelcontextprotocol/"
 _NAMES: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """By method: the parameter that the header Mcp-Name repeats."""
-_SHOWN = 100  # characters of a client's text that an answer repeats
+_LONGEST_QUOTE = 100  # characters of a client's text that an answer repeats
 
 
 class RpcError(Exception):
@@ -112,11 +112,11 @@ def messages_of(body: bytes, version: str | None, most: int) -> tuple[list[McpMe
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, f"the body is no JSON: {str(error)[:_SHOWN]}") from error
+        raise RpcError(PARSE_ERROR, f"the body is no JSON: {str(error)[:_LONGEST_QUOTE]}") from error
     if not isinstance(found, list):
         return [_message(found, version)], False
     if version is not None and version not in _BATCHES:
-        raise RpcError(INVALID_REQUEST, f"a body has one message in the version {version[:_SHOWN]}")
+        raise RpcError(INVALID_REQUEST, f"a body has one message in the version {version[:_LONGEST_QUOTE]}")
     if not 1 <= len(found) <= most:
         raise RpcError(INVALID_REQUEST, f"a batch has 1 to {most} messages")
     return [_message(each, version) for each in found], True
@@ -144,7 +144,7 @@ def check_modern(message: McpMessage, headers: Mapping[str, str]) -> None:
     meta = message.params.get("_meta")
     version = headers.get("mcp-protocol-version", "")
     if version != MODERN:
-        data: Json = {"supported": [MODERN, *reversed(HANDSHAKES)], "requested": version[:_SHOWN]}
+        data: Json = {"supported": [MODERN, *reversed(HANDSHAKES)], "requested": version[:_LONGEST_QUOTE]}
         raise RpcError(_UNSUPPORTED_VERSION, "Unsupported protocol version", data)
     if message.wants_answer:
         if not isinstance(meta, Mapping):

@@ -1,4 +1,4 @@
-"""What a Messages request says of compacting its history, and what a flow tells the encoder of it.
+"""The compaction of a Messages request's history, and its report to the encoder.
 
 A history is compacted where its prompt is over the trigger of an edit (`compact_20260112`), or at once (`compaction`). The
 answer then has a block with the summary; sent back, it stands for all that came before it. Pure. Above: messages, its encoders

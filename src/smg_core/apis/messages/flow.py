@@ -44,7 +44,7 @@ def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
         yield from respond_with_tools(asked, terms)
         return
     instructions = compact.instructions if compact is not None else None
-    turn = yield from generate(_summary_of(asked, instructions), terms, ends=False, keep=True, shown=False)
+    turn = yield from generate(_summary_of(asked, instructions), terms, ends=False, keep=True, visible=False)
     if was_cut(turn):
         if over is None:
             raise EngineFailed("The model's summary was cut off.")

@@ -222,8 +222,8 @@ def _tool(tool: wire.ToolWire, at: str) -> FunctionTool:
     elif parameters is None:
         raise InvalidRequest("Field required", param=f"{at}.input_schema")
     if tool.input_examples:
-        shown = "\n".join(msgspec.json.encode(example).decode() for example in tool.input_examples)
-        description = f"{description or ''}\n\nExamples of its input:\n{shown}".strip()
+        examples = "\n".join(msgspec.json.encode(example).decode() for example in tool.input_examples)
+        description = f"{description or ''}\n\nExamples of its input:\n{examples}".strip()
     return FunctionTool(
         tool.name,
         description,

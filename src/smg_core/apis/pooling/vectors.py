@@ -1,4 +1,4 @@
-"""How APIs write vectors: shortened_vector, as numbers, as base64, or as bits.
+"""Vectors as the APIs write them: shortened_vector, as numbers, as base64, or as bits.
 
 Pure. Above: the encoders of embeddings. A vector is an array of type "f", as engines send them.
 """

@@ -138,7 +138,7 @@ class CallsHere:
         scope.pop(DISCONNECT, None)
         socket = WebSocket(scope, carrier.receive, carrier.send)
         socket.caller, socket.route, socket.client_id = exchange.caller, exchange.route, exchange.client_id
-        socket.met = self._services.plugins.plan.at_the_door()
+        socket.met = self._services.plugins.plan.on_arrival()
         identify = self._services.running.identify
         if identify is not anonymous:
             socket.identify = lambda: permitted(identify, socket, "realtime")

@@ -1,4 +1,4 @@
-"""One response of a client that its server makes as several, since the tools run here that it calls in between.
+"""One response to a client made of several of its server, with the gateway's tools run in between.
 
 To the client it is one response: what the server says of the later ones is told with the id of the first, items are counted on,
 and a call of a tool that runs here is an `mcp_call` in place of the function call and its output, which the client never sees.
@@ -55,7 +55,7 @@ class ClientsView:
         """The id of the item before that of a call."""
         return self._before.pop(call, None)
 
-    def shown(self, event: JsonObject) -> JsonObject | None:
+    def rendered(self, event: JsonObject) -> JsonObject | None:
         """An event that is of no response, as the client is told it; None for none."""
         item, before = event.get("item"), event.get("previous_item_id")
         if isinstance(before, str) and before in self._outputs:
@@ -112,7 +112,7 @@ class MergedResponse:
         self._turns += 1
         self._at, self.paused = {}, False
 
-    def shown(self, event: JsonObject) -> JsonObject | None:
+    def rendered(self, event: JsonObject) -> JsonObject | None:
         """What the server says of it, as the client is told; None for nothing."""
         item, at = event.get("item"), event.get("output_index")
         kind, item_id = event["type"], event.get("item_id")

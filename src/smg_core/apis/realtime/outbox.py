@@ -1,4 +1,4 @@
-"""What waits for the client of one session, in the order in which it was said (edge).
+"""The messages that wait for the client of one session, in their order (edge).
 
 Lines are put in by plain calls, so that a response that is given up loses none of its lines, and leave in a task that exists only
 while some wait. Over `most` bytes whoever puts more in waits, which pauses an engine, or the reading of events. A client that

@@ -243,8 +243,8 @@ class RelayedSession:
         try:
             while True:
                 data = waiting.popleft() if waiting else await socket.receive()
-                if shown := await self._heard(data):
-                    self._socket.count(await self._outbox.pass_on(shown))
+                if rendered := await self._heard(data):
+                    self._socket.count(await self._outbox.pass_on(rendered))
                 else:
                     await self._outbox.room()
         except WorkerError as error:
@@ -313,8 +313,8 @@ class RelayedSession:
         call = call_of(whole.get("item")) if kind == "response.output_item.done" else None
         if call is not None and not response.call.over:
             response.call.add_call(*call)
-        shown = merged.shown(whole)
-        return b"" if shown is None else encode_object(shown)
+        rendered = merged.rendered(whole)
+        return b"" if rendered is None else encode_object(rendered)
 
     def _done(self, response: RelayedResponse | None, event: ServerEvent, data: bytes) -> None:
         """The server has ended a response. Where it has called tools that run here, that is not the end of it for the client."""
@@ -338,25 +338,25 @@ class RelayedSession:
         """An event that is of no response, as the client knows what it speaks of."""
         kind, injection = event.type, self._injection
         if kind in ("session.created", "session.updated"):
-            return self._settings_shown(named_as(data, self._model))
+            return self._rendered_settings(named_as(data, self._model))
         if kind == "error" and (about := error_about(event.error)) is not None:
             return self._error(about, data)
         if kind == "input_audio_buffer.speech_started" and self._interrupts:
             self._cut_paused()
         if injection.tools.used and (kind.startswith("conversation.item.") or b'"previous_item_id"' in data):
-            shown = injection.view.shown(await self._plain(data))
-            return b"" if shown is None else encode_object(shown)
+            rendered = injection.view.rendered(await self._plain(data))
+            return b"" if rendered is None else encode_object(rendered)
         return data
 
-    def _settings_shown(self, named: bytes) -> bytes:
+    def _rendered_settings(self, named: bytes) -> bytes:
         whole = plain_event(named)
         session = whole.get("session")
         if not isinstance(session, dict):
             return named
         detection = settings_at(session, "audio", "input", "turn_detection") or {}
         self._interrupts = detection.get("interrupt_response") is not False
-        shown = self._injection.tools.shown(session)
-        return named if shown is session else encode_object({**whole, "session": shown})
+        rendered = self._injection.tools.rendered(session)
+        return named if rendered is session else encode_object({**whole, "session": rendered})
 
     def _error(self, about: str, data: bytes) -> bytes:
         """An error about an event: one that asks for a response, another of the client's, or one that it has not sent."""

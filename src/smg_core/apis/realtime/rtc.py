@@ -40,7 +40,7 @@ _FRAME_S = 0.02
 _LATE_S = 1.0  # behind which sound is not caught up with
 _SILENT_S = 0.1  # without sound of the caller until it is taken for silence
 _SILENT_FRAMES = 50  # at most, for a caller that says nothing for long: longer than any pause that ends a turn
-_SHOWN = 80  # characters of an event, in which its type is
+_TYPE_WITHIN = 80  # characters of an event, in which its type is
 _AT_ONCE = 1920  # bytes of the caller's sound that are told at once: 40 ms
 _WRONG_OFFER = (
     *(ValueError, LookupError, AssertionError, TypeError, AttributeError),
@@ -219,7 +219,7 @@ class RtcPeer:
         try:
             self._channel.send(text)
         except ValueError:
-            kind = text[:_SHOWN].partition('"type":"')[2].partition('"')[0]
+            kind = text[:_TYPE_WITHIN].partition('"type":"')[2].partition('"')[0]
             raise PayloadTooLarge(
                 f"An event {kind} of {len(text)} characters is longer than your side of the call takes.",
                 code="event_too_large",

@@ -13,8 +13,8 @@ from smg_core.apis.realtime.wire.effective import (
     changed,
     checked_patch,
     defaults,
+    public_settings,
     settings_at,
-    shown_settings,
     transcription_defaults,
 )
 from smg_core.errors import InvalidRequest, PermissionDenied
@@ -91,7 +91,7 @@ class ClientSecretsHandler:
             expires_at,
             further_models=self._further_models(settings),
         )
-        return encode_body({"value": value, "expires_at": expires_at, "session": shown_settings(settings)})
+        return encode_body({"value": value, "expires_at": expires_at, "session": public_settings(settings)})
 
     def _further_models(self, settings: JsonObject) -> list[str]:
         """The models that write down what is said to a session, and speak for it."""

@@ -29,7 +29,7 @@ _KNOWN = 4096
 class _Server:
     """A server of tools as the client is told of it, and as a request names it."""
 
-    shown: JsonObject
+    client_view: JsonObject
     tool: HostedTool
 
 
@@ -39,7 +39,7 @@ class AskedTools:
 
     passed_on: list[Json]
     own: tuple[str, ...]
-    shown: tuple[JsonObject, ...]
+    client_views: tuple[JsonObject, ...]
     hosted: tuple[HostedTool, ...]
     servers: tuple[ToolServer, ...]
 
@@ -71,11 +71,11 @@ def asked_tools(tools: Json, bounds: McpConfig, at: str) -> AskedTools | None:
     """The tools that stand at `at`, where some of them run here. Raises InvalidRequest and UnsupportedParameter."""
     if not isinstance(tools, list) or not any(runs_here(each) for each in tools):
         return None
-    hosted, shown = [], []
+    hosted, client_views = [], []
     for place, tool in enumerate(tools):
         if isinstance(tool, dict) and runs_here(tool):
             hosted.append(read_server(tool, f"{at}[{place}]"))
-            shown.append({name: value for name, value in tool.items() if name not in HIDDEN})
+            client_views.append({name: value for name, value in tool.items() if name not in HIDDEN})
     own = tuple(_function_names(tools))
     servers = servers_of(_request(own, hosted), bounds)
     for place, server in enumerate(servers):
@@ -87,7 +87,7 @@ def asked_tools(tools: Json, bounds: McpConfig, at: str) -> AskedTools | None:
                 code="unsupported_value",
             )
     passed_on = [each for each in tools if not runs_here(each)]
-    return AskedTools(passed_on, own, tuple(shown), tuple(hosted), servers)
+    return AskedTools(passed_on, own, tuple(client_views), tuple(hosted), servers)
 
 
 def _function_names(tools: Sequence[Json]) -> list[str]:
@@ -143,8 +143,8 @@ class SessionTools:
         InvalidRequest for too many."""
         offers, current = with_offers(asked.request, listed, bounds)
         by_label = {
-            server.label: _Server(shown, tool)
-            for server, shown, tool in zip(asked.servers, asked.shown, asked.hosted, strict=True)
+            server.label: _Server(client_view, tool)
+            for server, client_view, tool in zip(asked.servers, asked.client_views, asked.hosted, strict=True)
         }
         self.used = True
         if lasting:
@@ -169,7 +169,7 @@ class SessionTools:
             )
         return {"type": "function", "name": flat}
 
-    def shown(self, session: JsonObject) -> JsonObject:
+    def rendered(self, session: JsonObject) -> JsonObject:
         """The settings of a session that its server tells, as the client knows them; what they say holds from now on."""
         choice, tools = session.get("tool_choice"), session.get("tools")
         self._forced = choice == "required" or isinstance(choice, dict)
@@ -182,13 +182,13 @@ class SessionTools:
         self._servers, self._sent = found, tools
         self._passed_on = [tool for tool in tools if not any(name in self._by_name for name in _function_names([tool]))]
         self._own = tuple(_function_names(self._passed_on))
-        shown = {**session, "tools": [*self._passed_on, *(server.shown for server in found.values())]}
+        rendered = {**session, "tools": [*self._passed_on, *(server.client_view for server in found.values())]}
         chosen_name = choice.get("name") if isinstance(choice, dict) else None
         if isinstance(chosen_name, str) and (chosen := self._by_name.get(chosen_name)) is not None:
             label = str(chosen.tool.config["label"])
             own = chosen_name.removeprefix(flat_name(label, ""))
-            shown["tool_choice"] = {"type": "mcp", "server_label": label, "name": own}
-        return shown
+            rendered["tool_choice"] = {"type": "mcp", "server_label": label, "name": own}
+        return rendered
 
     def of_response(self, asked: AskedTools | None, fields: JsonObject) -> tuple[Tool, ...]:
         """What a response with these fields has of tools, for the request that it is: all names, where some run here."""

@@ -1,4 +1,4 @@
-"""What sessions of the Realtime API may be set to: how long they last, how much one holds, and the ports of calls.
+"""The settings of sessions of the Realtime API: how long they last, how much one holds, and the ports of calls.
 
 A record of settings: `config` gathers it. Below: `settings`.
 """

@@ -86,7 +86,7 @@ def _compacted(request: ResponsesRequest, terms: Terms, shorten: Shorten) -> Flo
         return generation
     asked = summarizing(generation)
     asked = replace(asked, sampling=replace(asked.sampling, max_tokens=None, min_tokens=None))
-    turn = yield from _within_context(asked, terms, shorten, shown=False)
+    turn = yield from _within_context(asked, terms, shorten, visible=False)
     if was_cut(turn):
         return generation
     summary = turn.output.text
@@ -112,19 +112,19 @@ def _within_context(
     terms: Terms,
     shorten: Shorten,
     *,
-    shown: bool = True,
+    visible: bool = True,
     ends: bool = True,
     keep: bool = False,
     hosted: Container[str] = frozenset(),
 ) -> Flow[Turn]:
     """A turn; of a prompt that is too long, without its oldest turns where the client allows that. The rest as for `generate`;
-    one that is not `shown` is kept for the flow and ends nothing."""
+    one that is not `visible` is kept for the flow and ends nothing."""
     request = _plain(asked if asked.generate else prefilling(asked))
     while True:
         try:
             return (
                 yield from generate(
-                    request, terms, ends=ends and shown, keep=keep or not shown, shown=shown, hosted=hosted
+                    request, terms, ends=ends and visible, keep=keep or not visible, visible=visible, hosted=hosted
                 )
             )
         except PromptTooLong as error:

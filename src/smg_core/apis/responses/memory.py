@@ -1,4 +1,4 @@
-"""What the Responses API remembers: loaded before a request is answered, kept before its answer is complete (edge).
+"""The memory of the Responses API: loaded before a request is answered, kept before its answer is complete (edge).
 
 A request that continues a response, or stands in a conversation, is given the items of what came before it, in their order. Its
 own items and those of its answer are kept in one write, so that whoever has read the end of an answer can continue it. Where the

@@ -16,7 +16,7 @@ from smg_core.apis.responses.trials import TRIALS
 from smg_core.apis.responses.wire.decode import ResponsesRequest, decode_responses
 from smg_core.apis.responses.wire.types import ResponsesBody
 from smg_core.background.api import BackgroundApi
-from smg_core.background.service import Background
+from smg_core.background.service import BackgroundService, background_service
 from smg_core.http.endpoint import Endpoint, Handler
 from smg_core.http.envelopes import EnvelopeRule
 from smg_core.http.routes import WEBSOCKET, Route
@@ -81,7 +81,7 @@ def _stored(name: str, summary: str) -> Operation:
 
 
 def _stored_routes(
-    services: Services, background: Background, api: BackgroundApi[ResponsesRequest]
+    services: Services, background: BackgroundService, api: BackgroundApi[ResponsesRequest]
 ) -> tuple[Route[Endpoint], ...]:
     """The routes of responses that are kept; `background` has what is made there, by the row `api`."""
     responses = StoredResponses(services, background, api)
@@ -128,7 +128,7 @@ def response_routes(context: ApiContext) -> tuple[Route[Endpoint], ...]:
     now, memory = services.clock.time, ResponseMemory(services)
     made, alone = responses_api(now, memory, memory.seal), compaction_api(now, memory, memory.seal)
     kept = background_responses(made, memory, now, memory.seal)
-    background = Background.of(services)
+    background = background_service(services)
     background.offer(kept)
     at_once = Inference(services, made)
     context.batched["/v1/responses"] = BatchTarget(at_once, "responses", responses_error)

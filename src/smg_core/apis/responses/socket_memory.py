@@ -1,4 +1,4 @@
-"""What one WebSocket remembers of its own responses (edge): those that are not stored can be continued on it alone.
+"""One WebSocket's memory of its own responses (edge): those that are not stored can be continued on it alone.
 
 Held in memory, bounded, and gone with the connection. Above: apis.responses.socket. Below: the memory of all requests.
 """

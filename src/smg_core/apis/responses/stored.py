@@ -16,7 +16,7 @@ from smg_core.apis.conversations.types import (
 from smg_core.apis.responses.wire.decode import ORIGIN, SEALED, ResponsesRequest
 from smg_core.apis.responses.wire.parts import Seal, with_sealed_reasoning
 from smg_core.background.api import BackgroundApi
-from smg_core.background.service import Background
+from smg_core.background.service import BackgroundService
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.store.base import (
     StoredResponse,
@@ -35,7 +35,7 @@ __all__ = ["StoredResponses"]
 class StoredResponses(StoredHandlers):
     """Responses by their ids."""
 
-    def __init__(self, services: Services, background: Background, api: BackgroundApi[ResponsesRequest]) -> None:
+    def __init__(self, services: Services, background: BackgroundService, api: BackgroundApi[ResponsesRequest]) -> None:
         super().__init__(services)
         self._background, self._api = background, api
 

@@ -1,4 +1,4 @@
-"""What answers to SGLang's `/generate` look like, as msgspec types for `/openapi.json`.
+"""Answers of SGLang's `/generate` as msgspec types, for `/openapi.json`.
 
 `sglang_encode` writes the same objects by hand; a test reads what it wrote as these types. Above: the server's descriptions.
 """

@@ -1,4 +1,4 @@
-"""What outside providers list of their models, asked when somebody asks for the list of models here, and kept (edge).
+"""Outside providers' lists of models, asked for with the list of models here, and cached (edge).
 
 Each account is asked once in an hour, and after a minute where it has failed, at most a few at once; one that fails, or is late,
 hides nothing of the others. Whoever asks for the list before the first answer waits for it, a second at most; later nobody waits.

@@ -219,10 +219,10 @@ class Status:
             from smg_core.workers.own_prices import OwnPrices  # which gateways without such workers do not need
 
             own = OwnPrices(registry).of_model(*known)
-            return {} if own is None else own.shown
+            return {} if own is None else own.listed
         counting = live.accounting or live.limiting
         price = None if counting is None else counting.prices.find(*known)
-        return {} if price is None else price.shown
+        return {} if price is None else price.listed
 
     async def liveness(self, exchange: Exchange) -> None:
         await self._json(exchange, b'{"status":"ok"}')

@@ -1,4 +1,4 @@
-"""What a tenant used, from the ledger
+"""A tenant's usage, from the ledger
 
 Begin with `routes` (edge), the row; `asking` (edge) reads the question and has the ledger answer it, here and at the admin door.
 """

@@ -175,10 +175,10 @@ def _run(code: str, name: str, namespace: dict[str, object]) -> None:
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, name, "exec"), namespace)  # noqa: S102 (this is what the component is for)
     if isinstance(last, ast.Expr):
-        shown = eval(compile(ast.Expression(last.value), name, "eval"), namespace)  # noqa: S307
-        if shown is not None:
-            namespace["_"] = shown
-            print(repr(shown))
+        value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)  # noqa: S307
+        if value is not None:
+            namespace["_"] = value
+            print(repr(value))
 
 
 def _write_trace(failed: BaseException, err: _Output) -> str:

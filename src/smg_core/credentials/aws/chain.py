@@ -1,4 +1,4 @@
-"""Where AWS's keys are found: the environment, profiles, web identities, containers, instances (edge).
+"""The sources of AWS's keys: the environment, profiles, web identities, containers, instances (edge).
 
 The order is that of AWS's own libraries. A source that is configured and fails ends the search: another one's rights would be
 others. Above: opening. Below: profiles, sts, documents, asking.

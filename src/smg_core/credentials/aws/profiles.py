@@ -1,4 +1,4 @@
-"""What the shared files of AWS say of a profile.
+"""Profiles from the shared files of AWS.
 
 Decides how the two files, `credentials` and `config`, make one profile. Pure: the texts are handed in. Above: chain. Below: the
 standard library's parser.

@@ -1,4 +1,4 @@
-"""Where tokens of Entra ID come from: a client's secret, workload identity, managed identity (edge).
+"""The sources of tokens of Entra ID: a client's secret, workload identity, managed identity (edge).
 
 The order is that of Azure's own libraries. A client's certificate is left to azure-identity, where it is installed. Above:
 opening. Below: asking, keys.

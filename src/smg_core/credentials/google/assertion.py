@@ -1,4 +1,4 @@
-"""The claim by which a service account of Google asks for a token, signed with its key (a JWT by RS256).
+"""The signed claim (a JWT by RS256) by which a service account of Google asks for a token.
 
 Decides what is claimed. Pure: the time is an argument. Above: chain. Below: cryptography.
 """

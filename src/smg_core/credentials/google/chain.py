@@ -1,4 +1,4 @@
-"""Where Google's tokens come from: files of credentials, workload identity, the metadata server (edge).
+"""The sources of Google's tokens: files of credentials, workload identity, the metadata server (edge).
 
 The order is that of Google's own libraries. Kinds of files that are not known here are left to google-auth, where it is
 installed. Above: opening. Below: documents, assertion, asking.

@@ -1,4 +1,4 @@
-"""What a file of Google's credentials says, and what the answers with tokens say.
+"""Files of Google's credentials, and answers with tokens.
 
 Decides which kinds of files are known. Pure. Above: chain, assertion. Below: granted.
 """

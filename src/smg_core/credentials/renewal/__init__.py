@@ -1,4 +1,4 @@
-"""What all credentials have in common: they are asked for, kept, renewed before they end, and sent.
+"""The common part of all credentials: they are asked for, kept, renewed before they end, and sent.
 
 renewed         `Renewed`: a value that is asked for anew before it ends, by one at a time (edge)
 granted         `Granted`: a value with the times at which it is renewed, awaited and over

@@ -1,4 +1,4 @@
-"""What all connections to engines share.
+"""The common part of all connections to engines.
 
 target         a worker's URL as an address, and the TLS settings (`Target`, `Tls`)
 certificates   TLS contexts (edge)

@@ -1,4 +1,4 @@
-"""What an operator says of a credential: where a key or token comes from, and never the key itself unless it is given.
+"""An operator's specification of a credential: where a key or token comes from, and never the key itself unless it is given.
 
 Decides which records make sense. Pure: `credentials` reads and asks what they name, and is loaded only where a worker has
 one. Above: the file of workers, `EnginePlace`. Below: nothing.
@@ -61,12 +61,12 @@ class CredentialSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     def __repr__(self) -> str:
         """The fields without what may be a secret; of a command, which may have one in its arguments, the program."""
-        shown = [f"{name}={getattr(self, name)!r}" for name in self._given() if name not in _SECRET]
+        listed = [f"{name}={getattr(self, name)!r}" for name in self._given() if name not in _SECRET]
         if self.key:
-            shown.append("key=<hidden>")
+            listed.append("key=<hidden>")
         if self.command:
-            shown.append(f"command={self.command[0]!r} and {len(self.command) - 1} arguments")
-        return f"CredentialSpec({', '.join(shown)})"
+            listed.append(f"command={self.command[0]!r} and {len(self.command) - 1} arguments")
+        return f"CredentialSpec({', '.join(listed)})"
 
     __str__ = __repr__
 

@@ -1,4 +1,4 @@
-"""The address of an engine that speaks gRPC, read from a worker's URL, and the TLS settings of any engine.
+"""The address of a gRPC engine, read from a worker's URL, and the TLS settings of any engine.
 
 Decides host, port, socket path and TLS material. Pure: resolves no name and opens no file. Above: the transports, the worker
 registry, configuration. `http.address` reads the URLs of engines that speak HTTP.
@@ -30,7 +30,7 @@ def _material(value: "str | bytes | Path | None") -> "bytes | Path | None":
     return value
 
 
-def _shown(value: "bytes | Path | None") -> str:
+def _rendered(value: "bytes | Path | None") -> str:
     return f"<{len(value)} bytes>" if isinstance(value, bytes) else repr(str(value) if value else None)
 
 
@@ -43,8 +43,8 @@ class Tls:
     `insecure_skip_verify` accepts any certificate: the connection is encrypted, but the engine's identity is not checked.
     """
 
-    ca: bytes | Path | None = attrs.field(default=None, converter=_material, repr=_shown)
-    cert: bytes | Path | None = attrs.field(default=None, converter=_material, repr=_shown)
+    ca: bytes | Path | None = attrs.field(default=None, converter=_material, repr=_rendered)
+    cert: bytes | Path | None = attrs.field(default=None, converter=_material, repr=_rendered)
     key: bytes | Path | None = attrs.field(
         default=None, converter=_material, repr=lambda key: "<hidden>" if key else "None"
     )

@@ -1,4 +1,4 @@
-"""Where an engine that speaks HTTP listens, read from one URL.
+"""The address of an engine that speaks HTTP, read from one URL.
 
 Decides what such a URL means, and what the first bytes of another protocol look like. Pure. Above: client, the engines.
 

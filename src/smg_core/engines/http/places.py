@@ -1,4 +1,4 @@
-"""The places for connections of one HTTP server, some of which are kept for questions about the engine, and who gets them.
+"""The places for connections to one HTTP server, some of them for questions, and their order.
 
 A call takes a place that is free, or waits. What becomes free, a place or a connection that is open, goes to the oldest question
 that waits, and else to the oldest call, unless it is one of those kept for questions. Pure. Above: `client`.

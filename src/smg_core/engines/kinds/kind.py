@@ -23,7 +23,7 @@ _DEFAULTS = EnginesConfig()
 
 @attrs.frozen
 class EnginePlace:
-    """Where one engine is, and what the operator says of it.
+    """The place of one engine, and the operator's settings for it.
 
     `kind` is what the worker calls its kind, and `usual_kind` what the settings say for workers that name none. `tls` are the
     worker's own certificates, `usual_tls` those of the settings. `model` is what the operator calls its model, "" where they do

@@ -80,9 +80,9 @@ def _kinds_of(place: EnginePlace) -> list[EngineKind]:
     rows = [*ENGINE_KINDS.values(), *_installed_kinds(tuple(sys.path))]
     found = [each for each in rows if place.scheme in each.schemes]
     if not found:
-        shown = "a worker URL with a user name or password" if "@" in place.url else f"worker URL {place.url!r}"
+        quoted = "a worker URL with a user name or password" if "@" in place.url else f"worker URL {place.url!r}"
         known = ", ".join(dict.fromkeys(f"{scheme}://" for each in rows for scheme in each.schemes))
-        raise ValueError(f"{shown} has no known scheme; use one of {known}")
+        raise ValueError(f"{quoted} has no known scheme; use one of {known}")
     return found
 
 

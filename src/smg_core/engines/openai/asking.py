@@ -1,4 +1,4 @@
-"""Which of its routes a server over HTTP is asked at for a generation: the body, and who reads the answer.
+"""The route of a server over HTTP for a generation: the body, and who reads the answer.
 
 Decides between Chat Completions and the routes for recordings, for speech and for pictures. Pure. Above: engine, which sends
 it. Below: body and events of the first, speech, speaking and imaging for the others.

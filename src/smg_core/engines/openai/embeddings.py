@@ -1,4 +1,4 @@
-"""What a server of OpenAI's Embeddings API is asked, and what its answer means.
+"""Requests to a server of OpenAI's Embeddings API, and its answers.
 
 Decides how a `PoolCall` is written: as texts, or as ids where the client sent ids; vectors are asked for as base64, which is a
 quarter of the bytes, and read in either form, since some servers send numbers all the same. Such a server counts the tokens of

@@ -1,4 +1,4 @@
-"""Which fields of a request are written to a Chat Completions server, and how all others are refused.
+"""The fields of a request for a Chat Completions server, and the refusal of all others.
 
 Decides, for every record of `request.py`, which fields `body` and `messages` write, and which an engine need not know. A field
 in neither table that is set to anything but its default is refused by its path. So a field that the vocabulary gains later is

@@ -1,4 +1,4 @@
-"""What a server that has OpenAI's routes for pictures is asked, and what its answers mean.
+"""Requests to a server with OpenAI's routes for pictures, and its answers.
 
 Decides how a `GenerationRequest` that asks for pictures is written, as JSON or, where pictures are to be changed, as a form,
 and reads the answer: one object, or a stream of events. A picture is megabytes of base64: it is cut out of the answer as it

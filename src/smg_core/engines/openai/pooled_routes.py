@@ -1,4 +1,4 @@
-"""Which pooled work a server beside OpenAI's own API does, and at which of its routes, from what it says of itself.
+"""The pooled work of a server beyond OpenAI's own API, and its routes, by its own reports.
 
 Servers differ. Another gateway of this kind says it in its list of models. vLLM offers only the routes of what its model can
 do, SGLang offers all and says elsewhere what its model is, and both describe their routes in `/openapi.json`. Text Embeddings

@@ -1,4 +1,4 @@
-"""What servers are asked that judge pairs of texts or classify, and what their answers mean.
+"""Requests to servers that judge pairs of texts or classify, and their answers.
 
 Decides how a `PoolCall` for pairs or classes is written for vLLM's score, for the rerank of vLLM, SGLang, Jina and Cohere, for
 TEI's own routes, and how the answers of all of them are read. Such a server counts the tokens of all inputs together, so the

@@ -1,4 +1,4 @@
-"""What a server that has OpenAI's route for speech is asked, and its answer: sound, which is passed on as it comes.
+"""Requests to a server with OpenAI's route for speech, and its answer: sound, which is passed on as it comes.
 
 Pure. Above: asking. Sources: OpenAI's API reference; vLLM-Omni's and Kokoro's servers, which have the same route.
 """

@@ -1,4 +1,4 @@
-"""What a server that has OpenAI's routes for recordings is asked, and what its answers mean.
+"""Requests to a server with OpenAI's routes for recordings, and its answers.
 
 Decides how a `GenerationRequest` that asks for a transcription is written as a form, and reads the answer as our events: one
 object, a stream of OpenAI's events or of vLLM's chunks, or a text with times, which is passed on as it is. Pure. Above: engine.

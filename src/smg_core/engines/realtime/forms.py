@@ -1,4 +1,4 @@
-"""How sessions are asked for at servers of each kind, and what makes a connection a session (edge).
+"""The opening of sessions at servers of each kind, and the proof of a session (edge).
 
 OpenAI's own form, which Azure and others have too, is passed on as it is; Gemini Live's is translated. Above: the engine and the
 rows of kinds. Below: the connections.

@@ -1,4 +1,4 @@
-"""The items that a client puts into a session of Gemini Live, until the next response takes them to the server.
+"""The items that a client puts into a session of Gemini Live before its next response.
 
 Messages and calls become turns, the answer to a call of the model's becomes a response of a tool. Pure. Above: the translation.
 Below: nothing of the gateway's but errors and JSON.

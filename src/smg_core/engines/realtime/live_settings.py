@@ -16,7 +16,7 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.request import EFFORT_TOKENS
 from smg_core.wire.decoding import explained
 
-__all__ = ["changed_settings", "first_settings", "setup_of", "shown_at", "update_of"]
+__all__ = ["changed_settings", "first_settings", "object_at", "setup_of", "update_of"]
 
 SOUND_RATE = 24_000
 _USUAL_SPEED, _MIDDLE = 1.0, 0.5  # the speed and the threshold that need no word
@@ -204,7 +204,7 @@ def _merged(settings: JsonObject, plain: JsonObject) -> JsonObject:
 
 def _check(settings: JsonObject) -> None:
     """Raise where the server has no word for what the settings say."""
-    heard, spoken = shown_at(settings, "audio", "input"), shown_at(settings, "audio", "output")
+    heard, spoken = object_at(settings, "audio", "input"), object_at(settings, "audio", "output")
     modalities = settings["output_modalities"]
     if not isinstance(modalities, list) or len(modalities) != 1:
         raise _wrong("output_modalities", "Either ['audio'] or ['text'] can be asked for.")
@@ -213,7 +213,7 @@ def _check(settings: JsonObject) -> None:
             raise _unsupported(f"audio.{side}.format", "pcm16 at 24 kHz is all that its server is sent here")
     if spoken.get("speed") not in (None, _USUAL_SPEED):
         raise _unsupported("audio.output.speed")
-    detection = shown_at(heard, "turn_detection")
+    detection = object_at(heard, "turn_detection")
     if detection.get("create_response") is False:
         raise _unsupported("audio.input.turn_detection.create_response", "its server answers each turn that it finds")
     if detection.get("idle_timeout_ms") is not None:
@@ -235,10 +235,10 @@ def _check_numbers(settings: JsonObject) -> None:
     most = settings["max_output_tokens"]
     if isinstance(most, int) and most < 1:
         raise _wrong("max_output_tokens", "Expected 1 or more, or 'inf'.")
-    effort = shown_at(settings, "reasoning").get("effort")
+    effort = object_at(settings, "reasoning").get("effort")
     if effort is not None and effort not in EFFORT_TOKENS:
         raise _wrong("reasoning.effort", f"Supported values are: {', '.join(map(repr, EFFORT_TOKENS))}.")
-    silence = shown_at(settings, "audio", "input", "turn_detection").get("silence_duration_ms")
+    silence = object_at(settings, "audio", "input", "turn_detection").get("silence_duration_ms")
     if isinstance(silence, int) and silence < 0:
         raise _wrong("audio.input.turn_detection.silence_duration_ms", "Expected 0 or more.")
 
@@ -274,19 +274,19 @@ def setup_of(settings: JsonObject, model_there: str, handle: str = "") -> JsonOb
     }
     if isinstance(settings["max_output_tokens"], int):
         generation["maxOutputTokens"] = settings["max_output_tokens"]
-    effort = shown_at(settings, "reasoning").get("effort")
+    effort = object_at(settings, "reasoning").get("effort")
     if isinstance(effort, str):
         generation["thinkingConfig"] = {"thinkingBudget": EFFORT_TOKENS[effort]}
-    voice = shown_at(settings, "audio", "output").get("voice")
+    voice = object_at(settings, "audio", "output").get("voice")
     name = voice.get("id") if isinstance(voice, dict) else voice
     if isinstance(name, str) and name and name not in _OPENAI_VOICES:
         generation["speechConfig"] = {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": name}}}
     setup: JsonObject = {"model": model_there, "generationConfig": generation, **_context(settings)}
-    setup["realtimeInputConfig"] = _turns(shown_at(settings, "audio", "input"))
+    setup["realtimeInputConfig"] = _turns(object_at(settings, "audio", "input"))
     setup["sessionResumption"] = {"handle": handle} if handle else {}
     if settings["truncation"] == "auto":
         setup["contextWindowCompression"] = {"slidingWindow": {}}
-    if shown_at(settings, "audio", "input").get("transcription") is not None:
+    if object_at(settings, "audio", "input").get("transcription") is not None:
         setup["inputAudioTranscription"] = {}
     if settings["output_modalities"] == ["audio"]:
         setup["outputAudioTranscription"] = {}
@@ -352,7 +352,7 @@ def update_of(before: JsonObject, after: JsonObject) -> JsonObject | None:
     return {"contextUpdate": fields} if fields else None
 
 
-def shown_at(settings: JsonObject, *names: str) -> JsonObject:
+def object_at(settings: JsonObject, *names: str) -> JsonObject:
     """The object at this path of the settings, an empty one where there is none."""
     value: Json = settings
     for name in names:

@@ -1,4 +1,4 @@
-"""What goes over the wire of a session of Gemini Live: an event of its client, read, and a message of its server.
+"""The wire of a session of Gemini Live: an event of its client, read, and a message of its server.
 
 Takes time where either is long. Pure. Above: the socket, the translation. Below: JSON.
 """

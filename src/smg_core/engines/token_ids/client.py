@@ -66,7 +66,7 @@ class EngineClient:
 
     @property
     def connections(self) -> int | None:
-        """How many connections to the engine were made so far; None where the transport does not count them."""
+        """The number of connections made to the engine so far; None where the transport does not count them."""
         return self._counting.connections if self._counting is not None else None
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
@@ -248,8 +248,8 @@ class EngineClient:
         await self._ask(asked, timeout, metadata, work=True)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
-        """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was
-        checked; None when the dialect has no such call."""
+        """The tokenizer's files as a zip archive, and its sha256 as hex, of at most `limits.tokenizer_bytes`; None when the
+        dialect has no such call."""
         pieces = self.codec.tokenizer
         if pieces is None:
             return None

@@ -1,4 +1,4 @@
-"""Cuts the outputs of one read into slices, so that reading a long answer does not block other requests.
+"""Cuts the outputs of one read into slices, so that long answers do not block other requests.
 
 An engine that was not asked for a stream sends a whole choice in one message. Pure. Above: engines.token_ids.client, which
 pushes one slice at a time.

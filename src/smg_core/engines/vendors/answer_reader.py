@@ -1,4 +1,4 @@
-"""What the readers of all providers' streams have alike: events of a stream in, our events out, and no error raised.
+"""The common part of the readers of all providers' streams: events of a stream in, our events out, and no error raised.
 
 Pure. Above: the decoders of answers. Below: sse, events.
 """

@@ -1,4 +1,4 @@
-"""Why a provider's answer ended, where its word for that is none that is known, or says that the provider gave up.
+"""The end of a provider's answer whose word is unknown, or says that the provider gave up.
 
 Decides what such words become: providers make new ones without notice, and an answer that came to its proper end is not thrown
 away for one. A word that says nothing known ends the answer as usual; a call whose arguments are not whole is then a broken one.

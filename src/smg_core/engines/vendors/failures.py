@@ -1,4 +1,4 @@
-"""Errors that an outside provider is the cause of, each with what its client and the pipeline make of it.
+"""Errors caused by an outside provider, each with what clients and the pipeline make of it.
 
 The provider's faults are not the client's: a key that it refuses is the gateway's, and a bound that it has reached is another
 provider's chance. Pure. Above: refusals, the decoders of answers. Below: errors.

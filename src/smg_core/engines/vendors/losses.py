@@ -1,4 +1,4 @@
-"""What of a request a provider is not told, or told otherwise: said in the answer's head, never dropped in silence.
+"""The parts of a request that a provider does not get, or gets otherwise: said in the answer's head, never dropped in silence.
 
 Pure. Above: the formats, which note what they leave out. Below: errors.
 """

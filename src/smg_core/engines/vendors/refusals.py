@@ -1,4 +1,4 @@
-"""Which of our errors a provider's refusal becomes: by its HTTP status, the word it has for it, and last its text.
+"""Our errors for a provider's refusals: by its HTTP status, the word it has for it, and last its text.
 
 A provider's text may hold ids of accounts, addresses and parts of keys. What a client is told is cleaned of them; the whole goes
 into `detail`, for the operator. Pure. Above: the formats. Below: failures, errors.
@@ -78,7 +78,7 @@ _PRIVATE = (
     (re.compile(r"\barn:[\w:/.-]+"), "<id>"),
     (re.compile(r"\b[0-9a-f]{16,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
 )
-_SHOWN = 400  # characters of a provider's sentence that a client is told
+_LONGEST_QUOTE = 400  # characters of a provider's sentence that a client is told
 
 
 @attrs.frozen
@@ -101,9 +101,9 @@ class ProviderRefusal:
 def cleaned(text: str) -> str:
     """A provider's sentence without addresses, accounts and ids, as a client may be told it."""
     text = one_line(text)
-    for pattern, shown in _PRIVATE:
-        text = pattern.sub(shown, text)
-    return text[:_SHOWN]
+    for pattern, replacement in _PRIVATE:
+        text = pattern.sub(replacement, text)
+    return text[:_LONGEST_QUOTE]
 
 
 def error_of(refusal: ProviderRefusal) -> SmgError:
@@ -131,11 +131,11 @@ def _quoted(kind: type[SmgError], sentence: str) -> _Maker:
     """Makes errors that quote the provider's cleaned text, which says what is wrong with the request."""
 
     def made(refusal: ProviderRefusal, raw: str) -> SmgError:
-        shown = cleaned(refusal.text)
+        quote = cleaned(refusal.text)
         detail = f"HTTP status {refusal.status}: {raw}"
         # The two stand one behind the other in the error as text: whatever log has it, has the known words of both alone.
         return kind(
-            f"{sentence}: {shown}" if shown else f"{sentence}.", detail=detail, outside_text=f"{shown} ({detail}"
+            f"{sentence}: {quote}" if quote else f"{sentence}.", detail=detail, outside_text=f"{quote} ({detail}"
         )
 
     return made

@@ -1,4 +1,4 @@
-"""How the messages of a request become turns, in formats where the user and the assistant take turns.
+"""The turns of a request's messages, for formats in which the user and the assistant take turns.
 
 Decides which messages are system text at the front, and which follow one another in one turn. Pure. Above: the encoders of
 formats. Below: refusals, the vocabulary.

@@ -1,4 +1,4 @@
-"""Which fields of a request a format writes, and how all others are refused by name.
+"""The fields of a request that a format writes, and the refusal of all others by name.
 
 A field that is in none of a format's tables and is set to anything but its default is refused by its path: so a field that the
 vocabulary gains later is refused until somebody writes it, and never dropped. Pure. Above: the encoders. Below: the vocabulary.

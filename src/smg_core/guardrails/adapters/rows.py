@@ -25,7 +25,7 @@ __all__ = ["ADAPTERS", "AdapterWorld", "OpenedRail", "RailEntry", "opened_rails"
 C = TypeVar("C")
 _CLASSIFIED = 1500
 """Characters that a classifier is shown at a time: about 512 tokens, which many models take."""
-_SHOWN = 20_000
+_CHARACTERS = 20_000
 
 
 class RailEntry(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,7 +64,7 @@ class OpenedRail:
 @attrs.frozen
 class _Opened:
     check: GuardCheck
-    chars: int = _SHOWN
+    chars: int = _CHARACTERS
     pictures: bool = False
     service: "GuardService | None" = None
 

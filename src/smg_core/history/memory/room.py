@@ -1,4 +1,4 @@
-"""How much room the objects of each tenant take in memory, and which of them go where there is too little.
+"""The bytes of each tenant's objects in memory, and the choice of those to drop.
 
 The tenant that has most loses what it wrote longest ago, until all fits: so nobody loses anything to a tenant that has more.
 Virtual keys never go. Decides only. Above: `tables`. Below: `store.base`.

@@ -1,4 +1,4 @@
-"""What the history in memory keeps of conversations and logs, and the small decisions about any of its objects.
+"""The rows of conversations and logs in memory, and small decisions about any of its objects.
 
 Pure. Above: `tables`. Below: `store.base`.
 """

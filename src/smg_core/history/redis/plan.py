@@ -1,4 +1,4 @@
-"""What a write of the history is in Redis or Valkey: which fields decide it, and which commands do it.
+"""A write of the history in Redis or Valkey: which fields decide it, and which commands do it.
 
 A write is done in two steps. The fields that it depends on are read (`needed`), a `RedisPlan` is made of them, and a script runs
 its commands if the versions of what was read are still the same; else it begins anew. What expires or is pending is put into the

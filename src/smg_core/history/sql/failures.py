@@ -1,4 +1,4 @@
-"""What a database's failures are called here.
+"""Our errors for a database's failures.
 
 Decides which error of SQLAlchemy, a driver or the system is which `StoreFailed`. IntegrityError is left as it is: it says
 something about a write. Above: `store`, `group_commit`. Below: SQLAlchemy's error classes.

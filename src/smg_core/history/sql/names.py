@@ -1,4 +1,4 @@
-"""What the tables of the history and their columns are called, and which version of them this code knows.
+"""The names of the history's tables and columns, and their version in this code.
 
 Decides names. Needs no library of a database, so that a file can be looked into before one is loaded. Above: `tables`,
 `version`, `migrate`, `sqlite_file`. Below: the standard library.

@@ -418,7 +418,7 @@ class NotKept(PermissionDenied):
 
 
 class Store(Protocol):
-    """Where the history of all tenants is kept. Each method sees one tenant's."""
+    """The store of the history of all tenants. Each method sees one tenant's."""
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
         """Whether anything is kept of this tenant, or of this key of it. Where not, `write` and `acquire` raise NotKept; an API

@@ -1,4 +1,4 @@
-"""Where the contents of files are kept: the interface that the gateway's folder has, and another store may have.
+"""The store of the contents of files: the interface that the gateway's folder has, and another store may have.
 
 Pure. Above: the place of files, and programs that bring a store of their own. Below: nothing of the gateway.
 """

@@ -1,4 +1,4 @@
-"""Which parameters the URL of a store may have, behind its question mark: one that is unknown is refused, not left out.
+"""The parameters of a store's URL, behind its question mark: one that is unknown is refused, not left out.
 
 Pure. Above: `sql.engines`, `redis.store`. Below: `settings`.
 """

@@ -1,4 +1,4 @@
-"""Which proxies are trusted to say whom they speak for, and how they say it.
+"""The trusted proxies, and the way in which they name their clients.
 
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """

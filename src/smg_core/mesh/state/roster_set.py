@@ -1,4 +1,4 @@
-"""The set of workers that operators have added at some gateway, so that all gateways come to the same one.
+"""The set of workers added by operators at any gateway, which all gateways agree on.
 
 Each add is a tag of its own, and a removal takes back the tags that it has seen: an add that it did not see survives it. What a
 worker is comes from the record with the highest stamp. Joining two slots is commutative, associative and idempotent, so members

@@ -1,4 +1,4 @@
-"""Stamps changes that two members may make to one thing, so that all agree which one is the later (a hybrid logical clock).
+"""Stamps by which all members agree on the later of two changes (a hybrid logical clock).
 
 A stamp is 48 bits of milliseconds and 16 bits that count within one. A stamp from far in the future is not followed: a member
 whose clock is wrong cannot push those of all others away. Pure: the time is an argument.

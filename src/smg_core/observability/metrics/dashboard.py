@@ -146,11 +146,11 @@ def dashboard() -> str:
     for layer, metrics in groupby(METRICS, key=attrgetter("layer")):
         panels.append({"type": "row", "title": layer, "id": len(panels) + 1, "gridPos": _place(0, top, 24, 1)})
         top += 1
-        shown = list(metrics)
-        for at, metric in enumerate(shown):
+        listed = list(metrics)
+        for at, metric in enumerate(listed):
             place = _place(at % _ACROSS * _WIDTH, top + at // _ACROSS * _HEIGHT, _WIDTH, _HEIGHT)
             panels.append(_panel(metric, len(panels) + 1, place))
-        top += -(-len(shown) // _ACROSS) * _HEIGHT
+        top += -(-len(listed) // _ACROSS) * _HEIGHT
     source: Json = {"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
     made: Json = {
         "title": "SMG gateway",

@@ -107,8 +107,8 @@ def _samples(metric: Metric, lines: str, series: Sampled) -> str:
     if metric.kind != "histogram":
         return lines % _number(series.numbers[0])
     counts = list(accumulate(series.numbers[:-1]))
-    shown = [_exemplar(each) for each in series.exemplars] if series.exemplars else [""] * len(counts)
-    pairs = [part for pair in zip(counts, shown, strict=True) for part in pair]
+    exemplars = [_exemplar(each) for each in series.exemplars] if series.exemplars else [""] * len(counts)
+    pairs = [part for pair in zip(counts, exemplars, strict=True) for part in pair]
     return lines % (*pairs, counts[-1], _number(series.numbers[-1]))
 
 

@@ -1,4 +1,4 @@
-"""What a metric is: a name with its kind, unit, help, labels and layer, and how it is read from one kind of moment.
+"""The record of a metric: a name with its kind, unit, help, labels and layer, and how it is read from one kind of moment.
 
 Pure. Above: the tables of metrics, what records them and what writes them out. Below: hooks.
 """

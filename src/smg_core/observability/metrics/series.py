@@ -1,4 +1,4 @@
-"""Where the numbers of metrics are: memory that all processes of a gateway share.
+"""The numbers of metrics: memory that all processes of a gateway share.
 
 Each process has a column of its own and writes nothing else, so nothing is locked and a recording is one addition. A column
 belongs to a place among the processes and not to a process: one that replaces another goes on with its counts, so none is lost

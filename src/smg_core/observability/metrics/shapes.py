@@ -1,4 +1,4 @@
-"""What of a moment the labels of its metrics depend on, for the moments that every request has.
+"""The facts of a moment that its metrics' labels depend on, for the moments of every request.
 
 Two moments of one shape have the same labels in every metric, so these are found once a shape and not at each recording, and
 moments of one shape are recorded together. A test holds the tables to that. There are few shapes, whoever sends requests. Other

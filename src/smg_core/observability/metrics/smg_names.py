@@ -1,4 +1,4 @@
-"""The same facts under SMG's names and labels, so that dashboards made for it move over unchanged (`metrics.names: smg`).
+"""The same metrics under SMG's names and labels, for dashboards made for it (`metrics.names: smg`).
 
 A row is recorded from a moment as those of `table`, and there is one only where the gateway knows the fact. Labels have SMG's
 words: a request by gRPC is of the backend "regular" in the connection mode "grpc". Pure. Above: server.metrics. Below:

@@ -1,4 +1,4 @@
-"""What of a request's texts stands in its span, where the settings ask for that: the prompt, and the answer.
+"""A request's texts in its span, where the settings ask for that: the prompt, and the answer.
 
 In the form of the GenAI semantic conventions: a JSON list of messages with parts. Of the prompt the last messages are kept, of an
 answer its beginning; each within a bound of characters. Media are only named. Pure. Above: `requests`, the pipeline. Below: the

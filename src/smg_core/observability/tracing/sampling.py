@@ -1,4 +1,5 @@
-"""Which requests are recorded: a share of those that begin a trace, and what a trace's first service has decided for the others.
+"""The choice of requests to record: a share of those that begin a trace, and what a trace's first service has decided for the
+others.
 
 Pure. Above: `requests`. Below: trace_context.
 """

@@ -1,4 +1,4 @@
-"""Decides when a streamed answer sends a keep-alive, and when it sends its head before there is any output.
+"""Decides when a streamed answer sends a keep-alive, or its head before any output.
 
 Proxies and clients close a stream that is silent for long, for example while an engine thinks or a tool runs. One timer per
 response checks from time to time whether anything was written since its last check; a token only sets a flag. Silence is noticed

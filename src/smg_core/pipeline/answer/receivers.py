@@ -1,4 +1,4 @@
-"""What stands between an attempt and the answer: receivers that leave out or note some of a turn's events.
+"""The receivers between an attempt and the answer: receivers that leave out or note some of a turn's events.
 
 Pure. Above: pipeline.calls.streaming. Below: the events.
 """
@@ -46,9 +46,9 @@ class WithoutCalls:
         self._names, self._answer, self._receiver = names, answer, receiver
 
     def take(self, events: Sequence[Event], over: bool) -> None:
-        self._receiver.take([kept for event in events if (kept := self._shown(event)) is not None], over)
+        self._receiver.take([kept for event in events if (kept := self._passed(event)) is not None], over)
 
-    def _shown(self, event: Event) -> Event | None:
+    def _passed(self, event: Event) -> Event | None:
         if not isinstance(event, ToolCallStart | ToolCallDelta | ToolCallEnd):
             return event
         if isinstance(event, ToolCallStart) and event.name in self._names:

@@ -17,7 +17,7 @@ from smg_core.pipeline.answer.attempt import AnyAttempt
 from smg_core.pipeline.answer.keep_alive import StreamKeepAlive
 from smg_core.wire.base import StreamEncoder, WholeEncoder
 
-__all__ = ["HoldsBack", "Show", "ShownStream", "ShownWhole", "streamed_answer", "whole_answer"]
+__all__ = ["HoldsBack", "Show", "TransformedStream", "TransformedWhole", "streamed_answer", "whole_answer"]
 
 Show = Callable[[Sequence[Event]], Awaitable[Sequence[Event]]]
 """`await show(events)`: the events that leave in their place. Raises SmgError, which refuses the answer."""
@@ -56,7 +56,9 @@ def streamed_answer(
 ) -> StreamedAnswer:
     """A streamed answer, which shows its events to `show` if there is one."""
     if show is not None:
-        return ShownStream(make_encoder, write, model=model, high_water=high_water, show=show, keep_alive=keep_alive)
+        return TransformedStream(
+            make_encoder, write, model=model, high_water=high_water, show=show, keep_alive=keep_alive
+        )
     return StreamedAnswer(
         make_encoder, write, model=model, high_water=high_water, write_now=write_now, keep_alive=keep_alive
     )
@@ -67,11 +69,11 @@ def whole_answer(
 ) -> WholeAnswer:
     """An answer that leaves whole, which shows its events to `show` if there is one."""
     if show is not None:
-        return ShownWhole(make_encoder, write, model=model, show=show)
+        return TransformedWhole(make_encoder, write, model=model, show=show)
     return WholeAnswer(make_encoder, write, model=model)
 
 
-class ShownStream(StreamedAnswer):
+class TransformedStream(StreamedAnswer):
     """A streamed answer of which `show` is shown the events. `unwritten` counts about the bytes that they will be."""
 
     __slots__ = ("_due", "_pending", "_refusal", "_show")
@@ -119,7 +121,7 @@ class ShownStream(StreamedAnswer):
             return
         self._due = False
         try:
-            shown = await self._show(events)
+            transformed = await self._show(events)
         except GuardrailBlocked as error:  # what may still leave of it does, and its end follows
             self._refuse(error)
             with self._encoding():
@@ -136,7 +138,7 @@ class ShownStream(StreamedAnswer):
             self._earlier, self._current = [], []
         try:
             with self._encoding():
-                self._put(self._encoder.encode(shown))
+                self._put(self._encoder.encode(transformed))
         except SmgError as error:
             self._refuse(error)
             raise
@@ -199,11 +201,11 @@ class ShownStream(StreamedAnswer):
             self._keep(self._first(events) if self.state == "open" else events)
 
 
-class ShownWhole(WholeAnswer):
+class TransformedWhole(WholeAnswer):
     """An answer that is not streamed of which `show` is shown the events, with the tokens of a text joined."""
 
     __slots__ = ("_events", "_index", "_kept_of", "_show", "_texts")
-    verbatim = ""  # as of `ShownStream`
+    verbatim = ""  # as of `TransformedStream`
 
     def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, model: str, show: Show) -> None:
         super().__init__(make_encoder, write, model=model)
@@ -243,10 +245,10 @@ class ShownWhole(WholeAnswer):
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
         self._keep(self._opened(events))
         self._join()
-        shown = await self._show(self._events)
+        transformed = await self._show(self._events)
         self._events = []
         with self._encoding():
-            self._encoder.add(shown)
+            self._encoder.add(transformed)
             body = self._encoder.body()
         self.state = "over"
         await self._write(body, True)

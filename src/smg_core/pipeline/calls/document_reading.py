@@ -48,7 +48,7 @@ def reads_documents(service: DocumentService, executor: FairExecutor) -> BringDo
                 unread, await service.read(unread, tenant=tenant, other_media=other_media), strict=True
             ):
                 known.add(item.source, document, pictured=pictured)
-        found = known.shown((item.source for item in items), pictured=pictured)
+        found = known.found_in((item.source for item in items), pictured=pictured)
         _say(trace, found.values())
         size = sum(len(each.text) for each in found.values())
         if size <= _PLACED_HERE:

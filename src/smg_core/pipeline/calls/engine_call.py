@@ -71,7 +71,7 @@ class EngineCall:
         # Of a stop string that began at another engine it does not see the beginning.
         engine_stops = step.chosen.worker.facts.stop_strings and not within_budget and step.continues is None
         self.citing: Citing | None = None
-        straight = step.ends and step.shown and not (step.hosted or step.prompted.request.sources)
+        straight = step.ends and step.visible and not (step.hosted or step.prompted.request.sources)
         straight = straight and self.transcript is None and run.trace.content is None
         receiver = run.answer if straight else self._receiver(step, run)
 
@@ -94,12 +94,12 @@ class EngineCall:
     def _receiver(self, step: Stream, run: Run) -> EventReceiver:
         """What the attempt's events go through on their way to the answer."""
         receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
-        if not step.shown:
+        if not step.visible:
             receiver = Unseen(run.answer)
         elif sources := step.prompted.request.sources:
             before = step.continues.citing if step.continues is not None else None
             receiver = self.citing = Citing(sources, receiver) if before is None else before.onto(receiver)
-        if step.shown and step.hosted:
+        if step.visible and step.hosted:
             receiver = WithoutCalls(step.hosted, run.answer, receiver)
         receiver = Recording(self.transcript, receiver) if self.transcript is not None else receiver
         return Noting(run.trace.content, receiver) if run.trace.content is not None else receiver

@@ -1,4 +1,4 @@
-"""Threads that take long work off the event loop, shared fairly between callers and between sizes (edge).
+"""Threads for long work off the event loop, shared fairly between callers and sizes (edge).
 
 Decides which piece of work is next. There are two lanes, by size: large work never has all threads, so small work never waits for
 large work only. Within a lane callers take turns with one piece each, so a caller with many pieces does not keep out one with
@@ -114,7 +114,7 @@ class FairExecutor:
             # An error's traceback holds this frame: without this, the work's data would live on in a reference cycle.
             del done, work, call
 
-    async def apart(self, work: Callable[[], T], size: int, tenant: str) -> T:
+    async def offload(self, work: Callable[[], T], size: int, tenant: str) -> T:
         """What `work` makes of texts of `size` bytes of a tenant: on the event loop where they are short, else in a thread."""
         if size <= INLINE:
             return work()

@@ -1,4 +1,4 @@
-"""What a routing policy is told of a request.
+"""A request as a routing policy sees it.
 
 Where no tokenizer is there, prompts are compared as text: prompts that begin alike have texts that begin alike. That text is
 never sent anywhere; media stand in it as a hash of where they come from, or of their bytes. Pure. Above: selecting. Below: the

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AdapterHolder", "OnceReady", "Selecting", "Waking", "able"]
 
-_APART = DisaggregationConfig()
+_DISAGGREGATION = DisaggregationConfig()
 
 
 class Selecting:
@@ -54,7 +54,7 @@ class Selecting:
         models: Mapping[str, ServedModel],
         policies: Policies,
         clock: Clock,
-        disaggregation: DisaggregationConfig = _APART,
+        disaggregation: DisaggregationConfig = _DISAGGREGATION,
         prefix_tokens: int = RoutingConfig().prefix_tokens,
         decisions: Decisions | None = None,
     ) -> None:
@@ -500,9 +500,9 @@ class Selecting:
         return rank, self._registry.probe(worker, rank if worker.spec.rank is None else None)
 
     def _seen(self, candidates: tuple[Worker, ...], now: float) -> tuple[CandidateRecord, ...]:
-        return tuple([self._shown(each, now) for each in candidates])
+        return tuple([self._candidate(each, now) for each in candidates])
 
-    def _shown(self, worker: Worker, now: float) -> CandidateRecord:
+    def _candidate(self, worker: Worker, now: float) -> CandidateRecord:
         """A candidate as its policy is shown it, without the ranks that are left alone."""
         out = self._registry.breakers.ranks_out(worker.name, worker.rank_count, now)
         return replace(worker.record, ranks_out=out) if out else worker.record

@@ -1,4 +1,4 @@
-"""Which prefill and decode workers are asked together, what two hosts cost, and when their choice is told.
+"""The choice of prefill and decode workers together, the cost of two hosts, and its report.
 
 Pure. Above: selecting. Below: the steps, the records of workers.
 """

@@ -1,4 +1,4 @@
-"""Which calls of a worker that was lost are ended, so that they are tried or go on elsewhere.
+"""The calls of a lost worker that are ended, so that they go on elsewhere.
 
 A call is ended only where something may follow it: a try is left, and another worker could be chosen now and has room. Any other
 is left running, since its engine may only be late: it is looked at again with each further health check that fails. What

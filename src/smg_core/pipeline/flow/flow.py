@@ -124,27 +124,27 @@ def generate(
     *,
     ends: bool = True,
     keep: bool = False,
-    shown: bool = True,
+    visible: bool = True,
     hosted: Container[str] = frozenset(),
 ) -> Flow[Turn]:
     """One turn of the model on `request`, from prepared to complete; of the next model of its chain where one cannot answer and
-    the client has seen nothing. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises what went wrong: with the first
+    the client has seen nothing. `ends`, `keep`, `visible` and `hosted` as in `Stream`. Raises what went wrong: with the first
     model, if none of the others can answer either."""
     if terms.notes:
-        return _noting(request, replace(terms, notes=False), ends=ends, keep=keep, shown=shown, hosted=hosted)
+        return _noting(request, replace(terms, notes=False), ends=ends, keep=keep, visible=visible, hosted=hosted)
     if not terms.retries.fallbacks:
-        return _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
-    return _chained(request, terms, ends=ends, keep=keep, shown=shown, hosted=hosted)
+        return _turn(request, "", terms, ends=ends, keep=keep, visible=visible, hosted=hosted)
+    return _chained(request, terms, ends=ends, keep=keep, visible=visible, hosted=hosted)
 
 
 def _noting(
-    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, shown: bool, hosted: Container[str]
+    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, visible: bool, hosted: Container[str]
 ) -> Flow[Turn]:
     """As `generate`, with notes in place of media of earlier turns that no engine of the model takes: what its files say is seen
     before, when the request is prepared."""
     while True:
         try:
-            return (yield from generate(request, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+            return (yield from generate(request, terms, ends=ends, keep=keep, visible=visible, hosted=hosted))
         except InvalidRequest as error:
             if terms.answer.committed or request.context_edits:  # edits move the messages that the error counts
                 raise
@@ -157,14 +157,14 @@ def _noting(
 
 
 def _chained(
-    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, shown: bool, hosted: Container[str]
+    request: GenerationRequest, terms: Terms, *, ends: bool, keep: bool, visible: bool, hosted: Container[str]
 ) -> Flow[Turn]:
     """As `generate`, where names have models that are asked when their own cannot answer."""
     choice, first = terms.choice or ModelChoice(terms.retries), None
     chain = choice.chain(request)
     for model, following in zip(chain, (*chain[1:], ""), strict=True):
         try:
-            return (yield from _turn(request, model, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+            return (yield from _turn(request, model, terms, ends=ends, keep=keep, visible=visible, hosted=hosted))
         except (ClientGone, Draining):
             raise
         except SmgError as error:
@@ -192,7 +192,7 @@ def _turn(
     *,
     ends: bool = True,
     keep: bool = False,
-    shown: bool = True,
+    visible: bool = True,
     hosted: Container[str] = frozenset(),
     finishes: bool = False,
 ) -> Flow[Turn]:
@@ -215,7 +215,7 @@ def _turn(
                 continues=tries.going_on,
                 prefill=placement.chosen[0] if len(placement.chosen) > 1 else None,
                 encoders=placement.encoders,
-                shown=shown,
+                visible=visible,
                 hosted=hosted,
                 resumable=terms.workers.migrations > 0,
                 after=tries.after,
@@ -255,7 +255,7 @@ def is_hedged(step: Stream, settings: RoutingConfig) -> bool:
         return False
     request, bound = step.prompted.request, step.prompted.request.sampling.max_tokens
     whole = not request.stream and not request.background and step.continues is None
-    alone = step.ends and step.shown and not step.keep and not step.hosted
+    alone = step.ends and step.visible and not step.keep and not step.hosted
     short = bound is not None and bound <= settings.hedge_tokens
     return whole and alone and short and step.prompted.ids.size <= settings.hedge_prompt_tokens
 

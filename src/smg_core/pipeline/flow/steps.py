@@ -134,7 +134,7 @@ class Stream(Step[Turn], frozen=True):
 
     `ends`: the response ends with this turn; if False, the `Finished` of its choices are held back, for a flow that goes on with
     another turn. `keep`: keep the output in `Turn.outputs`. `resumable`: keep the ids, so that another call can continue the turn
-    (`keep` does so too). `shown`: the client gets the output; if False, only the flow does, by
+    (`keep` does so too). `visible`: the client gets the output; if False, only the flow does, by
     `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and is resumable:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
     chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes;
@@ -151,7 +151,7 @@ class Stream(Step[Turn], frozen=True):
     continues: Turn | None = None
     prefill: Chosen | None = None
     encoders: tuple[Chosen, ...] = ()
-    shown: bool = True
+    visible: bool = True
     hosted: Container[str] = frozenset()
     resumable: bool = False
     after: TriesLeft = TriesLeft()

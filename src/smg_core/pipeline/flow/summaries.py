@@ -1,4 +1,4 @@
-"""What flows share that compact a conversation: its size, the request for a summary, and whether that was cut off."""
+"""The common part of flows that compact a conversation: its size, the request for a summary, and whether that was cut off."""
 
 from collections.abc import Callable
 from typing import TypeAlias

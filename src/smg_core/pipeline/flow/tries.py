@@ -1,4 +1,4 @@
-"""What follows when an engine's call has failed: another try from the beginning, one that goes on, or the end.
+"""The next step after an engine's failed call: another try from the beginning, one that goes on, or the end.
 
     came of the turn     can go on    client has seen it    what follows
     nothing              -            -                     again: the next try is the same as this one

@@ -1,4 +1,4 @@
-"""How a turn goes on with another engine call, from the tokens that were received of it.
+"""The next engine call of a turn, from the tokens received so far.
 
 Decides what the other engine is asked for each choice that is not finished (the prompt with the tokens received after it, and
 what is left of the bounds), which choices have ended although their engine did not live to say so, and for which requests the

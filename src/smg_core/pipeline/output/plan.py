@@ -1,5 +1,5 @@
-"""How the output of one turn is to be read: the record that `pipeline.fit.fit` makes and `pipeline.output.processor` follows.
-Pure."""
+"""The plan by which the output of one turn is read: the record that `pipeline.fit.fit` makes and `pipeline.output.processor`
+follows. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

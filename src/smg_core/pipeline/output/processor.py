@@ -41,13 +41,13 @@ class OutputProcessor:
 
     __slots__ = (
         "_alone",
-        "_apart",
         "_choices",
         "_echo",
         "_engine_open",
         "_engine_reasoning",
         "_kept",
         "_open",
+        "_per_token",
         "_plan",
         "_recent",
         "_resumed",
@@ -70,7 +70,7 @@ class OutputProcessor:
             self._choices += [ChoiceOutput(index, plan, first_call) for index in range(1, plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
-        self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
+        self._per_token = plan.logprobs or (plan.token_ids and bool(plan.stop))
         self._open = plan.choices
         self._engine_open = engine_choices
         self.prompt_tokens = plan.prompt_tokens
@@ -101,7 +101,7 @@ class OutputProcessor:
         self._resumed = self.tokens_received > 0
         self._engine_open = len(self.unfinished)
         # The engine does not see a stop string that began before: its tokens behind one are not to be counted.
-        self._apart = self._apart or bool(self._plan.stop)
+        self._per_token = self._per_token or bool(self._plan.stop)
         if self._echo is not None:
             self._echo.resume()
 
@@ -222,7 +222,7 @@ class OutputProcessor:
         if choice.finished:
             return
         for whole in (output,) if self._echo is None else self._echoed(self._echo, choice, output, events):
-            for part in one_by_one(whole) if self._apart else (whole,):
+            for part in one_by_one(whole) if self._per_token else (whole,):
                 if not choice.finished:
                     choice.feed(part, events)
         if choice.finished:

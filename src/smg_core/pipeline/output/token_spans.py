@@ -1,4 +1,4 @@
-"""Which of the tokens that a parser has read wrote a piece that it gives out.
+"""The tokens of each piece that a parser gives out.
 
 A choice notes each token that it feeds to its parser, until the parser gives pieces: its text, and its logprobs. A parser drops
 markers, which make no piece, and holds back what may become one, so the tokens of a piece are found from the end of what was

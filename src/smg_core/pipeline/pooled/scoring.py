@@ -1,4 +1,4 @@
-"""Decides how the pairs of a request to rerank or score are judged, and what a model that writes text is asked for one pair.
+"""Decides how pairs of a request to rerank or score are judged, and the prompt for a pair.
 
 There are three methods. A cross-encoder reads both texts at once and gives a number. Of a model that makes vectors, the cosine
 of the two vectors is the score. A model that writes text is asked whether the document fits, and the score is the share of its

@@ -31,8 +31,8 @@ class ReadDocument:
 
     def with_pictures(self, most: int) -> "ReadDocument":
         """With the first `most` of its pictures."""
-        shown = self.pictures[:most]
-        return ReadDocument(self.text, shown, self.unseen + len(self.pictures) - len(shown))
+        pictures = self.pictures[:most]
+        return ReadDocument(self.text, pictures, self.unseen + len(self.pictures) - len(pictures))
 
 
 class DocumentService(Protocol):
@@ -55,7 +55,7 @@ class ReadDocuments:
         # sources are held, so that an id stays its own
         self._read: dict[tuple[int, bool], tuple[MediaSource, ReadDocument]] = {}
         self.most: int | None = None
-        self._shown = 0
+        self._included = 0
 
     def add(self, source: MediaSource, document: ReadDocument, *, pictured: bool) -> None:
         """`source` was read, with its pictures where `pictured`."""
@@ -68,11 +68,11 @@ class ReadDocuments:
             return found[1].with_pictures(0) if found[1].text else None
         return None if found is None else found[1]
 
-    def shown(self, sources: Iterable[MediaSource], *, pictured: bool) -> dict[int, ReadDocument]:
+    def found_in(self, sources: Iterable[MediaSource], *, pictured: bool) -> dict[int, ReadDocument]:
         """What is in each of `sources`, by its id, with as many of the pictures as are shown."""
         found: dict[int, ReadDocument] = {}
         left = self.most
-        self._shown = 0
+        self._included = 0
         for source in sources:
             document = self.get(source, pictured=pictured)
             if document is None:
@@ -80,15 +80,15 @@ class ReadDocuments:
             if left is not None:
                 document = document.with_pictures(left)
                 left -= len(document.pictures)
-            self._shown += len(document.pictures)
+            self._included += len(document.pictures)
             found[id(source)] = document
         return found
 
     def show_fewer(self) -> bool:
         """Show half as many pictures from now on; False where none were shown, and where a document has nothing else."""
-        if self._shown < 2 and (not self._shown or not all(document.text for _, document in self._read.values())):
+        if self._included < 2 and (not self._included or not all(document.text for _, document in self._read.values())):
             return False
-        self.most = self._shown // 2
+        self.most = self._included // 2
         return True
 
 

@@ -1,4 +1,4 @@
-"""How much a model reasons: the level that a request's effort becomes on this model, and the tokens that a level stands for.
+"""A model's level of reasoning: the level that a request's effort becomes on this model, and the tokens that a level stands for.
 
 A model that knows levels is told the nearest one that it has. One with a switch is switched, and one that knows neither reasons
 as it always does; both are held to the level's tokens by the gateway (pipeline.output.budget). A model that does not reason takes

@@ -1,4 +1,4 @@
-"""How much work a request is, in characters of text.
+"""The work of a request, in characters of text.
 
 Decides what is short enough for the event loop, before anything walks all of it: counting ends where the bound is passed. Above:
 prepare, for rendering; chat_calls, for writing the request to a server. Pure.

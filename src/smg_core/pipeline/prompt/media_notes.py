@@ -1,4 +1,4 @@
-"""Puts a note in place of a medium of an earlier turn that cannot be used, so that a conversation with it goes on.
+"""Puts a note in place of an unusable medium of an earlier turn, so that a conversation goes on.
 
 A client sends its whole conversation with each turn: one picture that is damaged, or that the model of today does not take, would
 fail every later request. The turn that is to be answered now is not changed: there the client can do something. Pure. Above:

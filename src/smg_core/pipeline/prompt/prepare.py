@@ -342,12 +342,12 @@ def assemble(
         asked, check = checked_format(request.response_format)
         if asked is not request.response_format:
             request = replace(request, response_format=asked)
-    kept_apart_by = salt_of(request) if salt is None else salt
+    cache_salt = salt_of(request) if salt is None else salt
     ids, found = encoded.ids, tuple(items)
     if opened is None:
-        return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, (), edits)
+        return Prompted(request, model, text, encoded, ids, cache_salt, check, found, media, (), edits)
     dropped, maker = opened.dropped, opened.maker
-    return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits, maker=maker)
+    return Prompted(request, model, text, encoded, ids, cache_salt, check, found, media, dropped, edits, maker=maker)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

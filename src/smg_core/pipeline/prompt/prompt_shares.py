@@ -1,4 +1,4 @@
-"""What the prompt of one turn consists of besides text, for the counts of the answer.
+"""The shares of one turn's prompt besides text, for the counts of the answer.
 
 An engine counts a prompt's tokens and does not say what they stand for. Here it is known which turn of a response it is, and how
 many tokens were placed for media. Pure. Above: prompted makes the record, attempt applies it to what a reader counts. Below:

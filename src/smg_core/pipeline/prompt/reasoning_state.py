@@ -1,4 +1,4 @@
-"""Which reasoning may come before the answer to one request, as its prompt and its settings leave it.
+"""The reasoning that may come before an answer, by the prompt and its settings.
 
 The prompt says most: templates open the reasoning there, or close it where it is switched off. Where the prompt says nothing the
 model opens its reasoning itself, if it is one that does. Pure. Above: reading, holding. Below: smg_parsers.

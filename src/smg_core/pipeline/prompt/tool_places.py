@@ -1,4 +1,4 @@
-"""Has errors name tools and messages by their places in the client's request, where the request that is run has others.
+"""Has errors name tools and messages by their places in the client's request.
 
 A request whose servers of tools were taken out, or replaced by their tools, has its tools in other places, and later turns of it
 have more messages. Pure. Above: the flows that run such requests, and what counts their prompts. Below: request, errors.

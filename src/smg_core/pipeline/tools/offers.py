@@ -1,4 +1,4 @@
-"""What a response with hosted tools offers its model, and which of the model's calls are answered here.
+"""The hosted tools offered to the model of a response, and its calls answered here.
 
 A tool is offered under `flat_name` of its server and its own name, a built-in one under its own. Where there are many, a search
 is offered in place of those of some servers (`pipeline.tools.search`), and a tool that was found is offered from then on.
@@ -130,21 +130,23 @@ def with_offers(
             param="tools",
         )
     choice = _choice(request.tool_choice, offers)
-    shown = _shown(request, listed, choice, offers, bounds)
+    offered = _offered(request, listed, choice, offers, bounds)
     for each in listed:
         within = {
-            name: offer.tool for name, offer in offers.items() if offer.server is each.server and name not in shown
+            name: offer.tool for name, offer in offers.items() if offer.server is each.server and name not in offered
         }
         if within:
             tool = search_tool(each.server.label, len(within))
             offers[_free(each.server, tool, taken)] = Offer(replace(each.server, approval="never"), tool, within)
-    functions = [_function(name, offer) for name, offer in offers.items() if name in shown or offer.within is not None]
+    functions = [
+        _function(name, offer) for name, offer in offers.items() if name in offered or offer.within is not None
+    ]
     if choice.mode == "required" and not own and not functions:
         raise InvalidRequest("A call is demanded, and the servers offer no tool.", param="tool_choice")
     return offers, replace(request, tools=(*own, *functions), tool_choice=choice)
 
 
-def _shown(
+def _offered(
     request: GenerationRequest,
     listed: Sequence[ListedServer],
     choice: ToolChoice,

@@ -14,7 +14,7 @@ from smg_core.wire.json_text import encode_object
 
 __all__ = ["search_answer", "search_of", "search_tool", "searched_servers"]
 
-_SHOWN = 300  # characters of a description in the result of a search; the whole of it comes with the tool
+_LONGEST_DESCRIPTION = 300  # characters of a description in the result of a search; the whole of it comes with the tool
 
 
 def searched_servers(counts: Mapping[str, int], most: int | None) -> frozenset[str]:
@@ -59,5 +59,7 @@ def search_answer(within: Mapping[str, ServerTool], found: Sequence[str]) -> Too
     """What the model gets of a search: the tools' names and the beginnings of their descriptions."""
     if not found:
         return ToolAnswer((Text("No tool fits; search with other words."),))
-    tools: list[Json] = [{"name": name, "description": (within[name].description or "")[:_SHOWN]} for name in found]
+    tools: list[Json] = [
+        {"name": name, "description": (within[name].description or "")[:_LONGEST_DESCRIPTION]} for name in found
+    ]
     return ToolAnswer((Text(encode_object({"tools": tools}).decode()),), found=tuple(found))

@@ -16,7 +16,7 @@ from smg_core.apis.interactions.answer_types import InteractionAnswer, Interacti
 from smg_core.apis.interactions.decode import InteractionRequest, Revision, interaction_decoder
 from smg_core.apis.interactions.encode import CLOSING, InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.apis.interactions.grammar import END, START, InteractionGrammar
-from smg_core.apis.interactions.object import shown_interaction
+from smg_core.apis.interactions.object import rendered_interaction
 from smg_core.apis.interactions.resume import (
     InteractionLog,
     ends_interaction,
@@ -97,7 +97,7 @@ def test_a_stream_keeps_the_grammar_and_says_what_the_whole_answer_says(
     else:
         assert kept == grammar.steps
         body = json.loads(whole.body())
-        assert body == shown_interaction(made.response(), revision)
+        assert body == rendered_interaction(made.response(), revision)
         msgspec.convert(body, InteractionAnswer)
         Interaction.model_validate(body)
 

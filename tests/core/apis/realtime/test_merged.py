@@ -23,7 +23,7 @@ def offered() -> SessionTools:
     asked = asked_tools([NOTES], bounds, "tools")
     assert asked is not None
     sent = tools.offer(asked, [ListedServer(asked.servers[0], (ServerTool("add"),))], bounds, lasting=True)
-    tools.shown({"tools": sent})
+    tools.rendered({"tools": sent})
     return tools
 
 
@@ -56,7 +56,7 @@ def test_one_response_is_told_of_however_many_its_server_makes(turns: list[list[
             item = item_of(kind, f"item_{turn}_{at}")
             for phase in ("added", "done"):
                 event = {"type": f"response.output_item.{phase}", "response_id": f"resp_{turn + 1}", "item": item}
-                told = merged.shown({**event, "output_index": at})
+                told = merged.rendered({**event, "output_index": at})
                 shown += [] if told is None else [told]
         usage = {"total_tokens": 2, "details": {"text_tokens": 1}}
         paused = not merged.over({"id": f"resp_{turn + 1}", "status": "completed", "usage": usage})
@@ -89,12 +89,12 @@ def test_the_items_of_calls_are_not_told_and_what_follows_them_is_in_its_place()
     view.answered("item_output", "item_call")
     output = {"id": "item_output", "type": "function_call_output"}
     behind = {"type": "conversation.item.added", "previous_item_id": "item_output", "item": {"id": "item_next"}}
-    assert view.shown(added) is None
-    assert view.shown({**added, "item": output}) is None
-    assert view.shown(behind) == {**behind, "previous_item_id": "item_call"}
+    assert view.rendered(added) is None
+    assert view.rendered({**added, "item": output}) is None
+    assert view.rendered(behind) == {**behind, "previous_item_id": "item_call"}
     assert view.before("item_call") == "item_user"
     assert view.outputs_of("item_call") == ["item_output"]
-    assert view.shown({"type": "conversation.item.deleted", "item_id": "item_output"}) is None
+    assert view.rendered({"type": "conversation.item.deleted", "item_id": "item_output"}) is None
 
 
 @given(
@@ -114,6 +114,6 @@ def test_a_name_that_begins_as_those_of_a_server_is_answered_here_and_the_client
     assert "other" not in tools
     assert 5 not in tools
     tools.claim([{"type": "function", "name": "notes__add"}])
-    tools.shown({"tools": [{"type": "function", "name": "notes__add"}]})
+    tools.rendered({"tools": [{"type": "function", "name": "notes__add"}]})
     assert "notes__add" not in tools
     assert "notes__made_up" not in tools

@@ -298,7 +298,7 @@ def a_step(request: GenerationRequest = SHORT, **fields: Any) -> Stream:
         a_step(replace(SHORT, sampling=Sampling(max_tokens=257))),
         a_step(ends=False),
         a_step(keep=True),
-        a_step(shown=False),
+        a_step(visible=False),
         a_step(hosted=frozenset({"tool"})),
         a_step(continues=Turn((), NO_USAGE)),
     ],

@@ -26,7 +26,7 @@ def test_the_pieces_of_a_document_are_its_text_and_one_part_of_the_request(
         parts += [file, Image(MediaSource(data=b"own"))]
     known.most = most
     request = GenerationRequest(id="r", model="m", messages=(Message("user", tuple(parts)),))
-    found = known.shown((part.source for part in parts if isinstance(part, File)), pictured=True)
+    found = known.found_in((part.source for part in parts if isinstance(part, File)), pictured=True)
     made = with_documents(request, found).messages[0].parts
 
     whole = "".join(document_text(text, "t") for text, _ in documents)
@@ -47,8 +47,8 @@ def test_fewer_pictures_are_shown_each_time_and_a_scan_keeps_one() -> None:
         known = ReadDocuments()
         known.add(source, ReadDocument(text, tuple((0, b"x") for _ in range(16))), pictured=True)
         seen = []
-        known.shown([source], pictured=True)
+        known.found_in([source], pictured=True)
         while known.show_fewer():
             seen.append(known.most)
-            known.shown([source], pictured=True)
+            known.found_in([source], pictured=True)
         assert seen == told

@@ -1,1 +1,1 @@
-"""What a Realtime session is: its settings, its conversation, its states, and the events that go over it. Pure."""
+"""The state of a Realtime session: its settings, its conversation, its states, and the events that go over it. Pure."""

@@ -1,4 +1,4 @@
-"""What only the beta of the Realtime API had, which is refused in the vendor's words. Pure. Above: events, routes."""
+"""The parts of the Realtime API's beta alone, refused in the vendor's words. Pure. Above: events, routes."""
 
 from smg_core.errors import InvalidRequest
 

@@ -29,8 +29,8 @@ __all__ = [
     "defaults",
     "for_response",
     "phone_law",
+    "public_settings",
     "settings_at",
-    "shown_settings",
     "transcription_defaults",
 ]
 
@@ -117,16 +117,16 @@ def transcription_defaults(id: str, expires_at: int) -> JsonObject:
     }
 
 
-def shown_settings(settings: JsonObject) -> JsonObject:
+def public_settings(settings: JsonObject) -> JsonObject:
     """The settings as they are told: of a server of tools without what lets one in."""
     tools = settings.get("tools")
     if not isinstance(tools, list):
         return settings
-    shown_tools: list[Json] = [
+    public_tools: list[Json] = [
         {name: value for name, value in tool.items() if name not in HIDDEN} if isinstance(tool, dict) else tool
         for tool in tools
     ]
-    return {**settings, "tools": shown_tools}
+    return {**settings, "tools": public_tools}
 
 
 # --------------------------------------------------------------------------------------------------------------- a change

@@ -1,4 +1,4 @@
-"""What a session has heard and not yet taken: the buffer of its sound, and where in it speech begins and ends.
+"""The sound that a session has heard and not yet taken: the buffer of its sound, and where in it speech begins and ends.
 
 Where turns are detected, what came before speech is thrown away but for the padding. Pure. Above: the session. Below: the VAD.
 """

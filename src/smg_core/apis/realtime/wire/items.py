@@ -123,13 +123,13 @@ _PARTS: Mapping[str, Mapping[str, type[Struct]]] = {
 
 @attrs.frozen(eq=False)
 class Item:
-    """One item. `shown` is it as JSON, `for_model` the item of a Responses request that it is for the model (b"" for nothing),
+    """One item. `as_json` is it as JSON, `for_model` the item of a Responses request that it is for the model (b"" for nothing),
     `hidden` one of the reasoning before it. `call_id` is of a call or its output; `asks` is the id of the question that it
     asks or answers."""
 
     id: str
     kind: str
-    shown: bytes
+    as_json: bytes
     for_model: bytes = b""
     hidden: bytes = b""
     call_id: str = ""
@@ -138,11 +138,11 @@ class Item:
     @property
     def size(self) -> int:
         """About the bytes that it takes."""
-        return len(self.shown) + len(self.for_model) + len(self.hidden)
+        return len(self.as_json) + len(self.for_model) + len(self.hidden)
 
     def body(self) -> JsonObject:
         """The item as it is told."""
-        body: JsonObject = msgspec.json.decode(self.shown)
+        body: JsonObject = msgspec.json.decode(self.as_json)
         return body
 
 

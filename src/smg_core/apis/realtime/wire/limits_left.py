@@ -1,4 +1,4 @@
-"""What is left of the limits of requests and tokens, as `rate_limits.updated` tells it. Pure. Above: the sessions."""
+"""The rest of the limits of requests and tokens, for `rate_limits.updated`. Pure. Above: the sessions."""
 
 import re
 from collections.abc import Iterable

@@ -20,8 +20,8 @@ from smg_core.apis.realtime.wire.effective import (
     checked_patch,
     for_response,
     phone_law,
+    public_settings,
     settings_at,
-    shown_settings,
 )
 from smg_core.apis.realtime.wire.encode import (
     CONVERSATION_EVENT,
@@ -166,7 +166,7 @@ class RealtimeSession:
     def opened(self) -> list[bytes]:
         """What a client is told first."""
         conversation = {"id": self._conversation_id, "object": "realtime.conversation"}
-        lines = [self.event("session.created", session=shown_settings(self.settings))]
+        lines = [self.event("session.created", session=public_settings(self.settings))]
         if self.settings["type"] == "realtime":
             lines.append(self.event("conversation.created", conversation=conversation))
         before: str | None = None
@@ -233,7 +233,7 @@ class RealtimeSession:
                 f"A session holds at most {self.bounds.kept_bytes} bytes.", param="session", code="session_too_large"
             )
         self.settings, self.settings_size = made, size
-        return TakenEvent([self.event("session.updated", session=shown_settings(made))])
+        return TakenEvent([self.event("session.updated", session=public_settings(made))])
 
     # ----------------------------------------------------------------------------------------------------------- items
 
@@ -277,7 +277,7 @@ class RealtimeSession:
 
     def whole_item_events(self, item: Item, before: str | None) -> list[bytes]:
         """The events of an item that joins the conversation complete."""
-        whole = msgspec.Raw(item.shown)
+        whole = msgspec.Raw(item.as_json)
         return [
             self.event("conversation.item.added", previous_item_id=before, item=whole),
             self.event("conversation.item.done", previous_item_id=before, item=whole),
@@ -285,7 +285,7 @@ class RealtimeSession:
 
     def _retrieve(self, fields: ItemNamed) -> TakenEvent:
         item = self.conversation.get(fields.item_id)
-        return TakenEvent([self.event("conversation.item.retrieved", item=msgspec.Raw(item.shown))])
+        return TakenEvent([self.event("conversation.item.retrieved", item=msgspec.Raw(item.as_json))])
 
     def _delete(self, fields: ItemNamed) -> TakenEvent:
         self.conversation.delete(fields.item_id)

@@ -191,7 +191,7 @@ class SpokenSession(RealtimeSession):
             content: JsonObject = {"type": "input_audio", "transcript": words}
             item = made_item({"id": utterance.item_id, "type": "message", "role": "user", "content": [content]})
             if self._hears or not words.strip():
-                item = Item(item.id, item.kind, item.shown, old.for_model)
+                item = Item(item.id, item.kind, item.as_json, old.for_model)
             self.conversation.replace(item)
         where = {"item_id": utterance.item_id, "content_index": 0}
         kind = "conversation.item.input_audio_transcription"
@@ -222,4 +222,4 @@ def _unwritten_item(id: str, sound: bytes) -> Item:
     if sound:
         heard = {"type": "input_audio", "input_audio": {"data": wav_base64(sound), "format": "wav"}}
         transcript = encode_object({"type": "message", "role": "user", "content": [heard]})
-    return Item(item.id, item.kind, item.shown, transcript)
+    return Item(item.id, item.kind, item.as_json, transcript)

@@ -325,8 +325,8 @@ class _Reader:
         read = explained(item, wire.ReasoningItem, at)
         summary = tuple(part.text for part in read.summary)
         seal = read.encrypted_content.encode() if read.encrypted_content else None
-        shown = "".join(part.text for part in read.content or ()) or "\n".join(summary)
-        text = shown if seal is None else ""  # what is sealed counts
+        readable = "".join(part.text for part in read.content or ()) or "\n".join(summary)
+        text = readable if seal is None else ""  # what is sealed counts
         if text or seal:
             self._turn("assistant", at).add(Reasoning(text, read.id, summary, seal), at)
 

@@ -1,4 +1,4 @@
-"""What a sealed compaction says: the messages that take the place of all items before it.
+"""The contents of a sealed compaction: the messages that take the place of all items before it.
 
 That is the model's summary, as a message of the developer. Where the gateway has compacted on its own (`context_management`),
 the developer's first messages and the user's last one are sealed with it, so that later turns are told them too. Pure. Above:

@@ -16,7 +16,7 @@ The names below load their modules when they are first used.
 
 from typing import TYPE_CHECKING
 
-from smg_core.front_door import front_door
+from smg_core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from smg_core.engines.base import Receiver as Receiver
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smg_core.errors import SmgError as SmgError
     from smg_core.errors import WorkerGone as WorkerGone
 
-__all__, __getattr__, __dir__ = front_door(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "smg_core.engines.base": ("Receiver",),

@@ -1,4 +1,4 @@
-"""When to ping a silent engine, and when to give it up.
+"""The times to ping a silent engine, and to give it up.
 
 Decides from the time it is told and from what was heard since; sends nothing itself. Pure; below `connection`. gRPC servers end
 connections that ping too much (`too_many_pings`): one with default settings forgives three pings without data of its own

@@ -1,4 +1,4 @@
-"""The calls of one HTTP/2 connection that wait for a free stream, and which streams are kept for questions about the engine.
+"""The calls that wait for a free stream of an HTTP/2 connection, and the streams left for questions.
 
 Questions go before all other calls (`engines.connections.call_queue`), and the last few streams are theirs:
 `EnginesConfig.question_calls`, and at most an eighth of what the engine takes. Pure. Above: `connection`.

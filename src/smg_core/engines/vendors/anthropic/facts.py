@@ -1,4 +1,4 @@
-"""What one model of Anthropic's takes: by what the list of models says of it, else by its name.
+"""The facts of one model of Anthropic's: by what the list of models says of it, else by its name.
 
 Pure. Above: body, format. Below: the vocabulary.
 """

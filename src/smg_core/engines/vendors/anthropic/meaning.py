@@ -1,4 +1,4 @@
-"""What the fields of a client's Messages body mean in the words that `body` has for them. Pure. Above: body."""
+"""The meaning of a client's Messages fields, in the words of `body`. Pure. Above: body."""
 
 from collections.abc import Mapping
 

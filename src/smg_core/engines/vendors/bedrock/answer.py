@@ -1,4 +1,4 @@
-"""What the readers of Bedrock's streams have alike: messages of AWS's event stream in, our events out, and no error raised.
+"""The common part of the readers of Bedrock's streams: messages of AWS's event stream in, our events out, and no error raised.
 
 A message that is an exception is an error inside an answer of status 200. Pure. Above: converse_events, invoke. Below:
 event_stream, refusals.

@@ -1,4 +1,4 @@
-"""Which betas of Messages Bedrock is told of: those that it knows.
+"""The betas of Messages for Bedrock: those that it knows.
 
 It refuses a request with any other one. Pure. Above: invoke, converse_body. Below: nothing.
 """

@@ -238,8 +238,8 @@ def _claude_thinking(
     if facts.adaptive:  # a budget makes some models on Bedrock end without an answer
         if asked.budget_tokens is not None:
             losses.note("budget_tokens", "an effort")
-        shown = "omitted" if asked.visible in ("none", "sealed") else "summarized"
-        return {"thinking": {"type": "adaptive", "display": shown}}, output
+        display = "omitted" if asked.visible in ("none", "sealed") else "summarized"
+        return {"thinking": {"type": "adaptive", "display": display}}, output
     budget = asked.budget_tokens or EFFORT_TOKENS.get(asked.effort or "medium", EFFORT_TOKENS["high"])
     most = request.sampling.max_tokens
     if most is None:

@@ -1,4 +1,4 @@
-"""What each family of models takes on Bedrock, beside what all of them do.
+"""The special features of each family of models on Bedrock.
 
 Pure: by the name of the model alone. Above: converse_body. Below: the facts of Anthropic's models.
 """

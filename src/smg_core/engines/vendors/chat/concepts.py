@@ -1,4 +1,4 @@
-"""What becomes of each concept before Azure's Chat Completions. Pure. Above: the page of providers. Below: concepts."""
+"""The fate of each concept before Azure's Chat Completions. Pure. Above: the page of providers. Below: concepts."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the fields of a client's body of Chat Completions mean in the words that `body` has for them. Pure. Above: body."""
+"""The meaning of a client's Chat Completions fields, in the words of `body`. Pure. Above: body."""
 
 from smg_core.engines.vendors.client_bytes import ABSENT
 

@@ -1,4 +1,4 @@
-"""How providers of Chat Completions deviate from OpenAI: one row each.
+"""Deviations of providers of Chat Completions from OpenAI: one row each.
 
 A field that is in none of a row's tables is refused by name, so that nothing reaches a provider which ignores it in silence.
 Pure. Above: body, format, the rows of kinds. Sources: the providers' own references.

@@ -1,4 +1,4 @@
-"""The errors of providers that speak Chat Completions, in OpenAI's envelope and in the shapes that some have instead.
+"""Errors of providers of Chat Completions, in OpenAI's envelope and in the shapes of some others.
 
 Decides what each word means. Pure. Above: format. Below: the errors of providers.
 """

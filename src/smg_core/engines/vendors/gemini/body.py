@@ -147,8 +147,8 @@ def _thinking(asked: ReasoningSettings, facts: GeminiFacts, losses: Losses) -> P
             param = "enabled" if asked.enabled is False else "effort" if asked.effort == "none" else "budget_tokens"
             raise not_for(f"reasoning.{param}", PROVIDER, "this model always thinks")
         return {"thinkingConfig": {"thinkingBudget": 0}} if facts.budget else {}
-    shown = asked.visible not in ("none", "sealed") and (given or asked.visible is not None)
-    config: ProviderJson = {"includeThoughts": True} if shown else {}
+    visible = asked.visible not in ("none", "sealed") and (given or asked.visible is not None)
+    config: ProviderJson = {"includeThoughts": True} if visible else {}
     if given and not facts.levels and not facts.budget:
         raise not_for("reasoning", PROVIDER, "this model does not think")
     if given and facts.budget:
@@ -205,8 +205,8 @@ def _tool(tool: object, names: SentNames, losses: Losses, at: str) -> ProviderJs
     described = tool.description or ""
     if tool.examples:
         losses.note("tool_examples", "in the description")
-        shown = "\n".join(msgspec.json.encode(each).decode() for each in tool.examples)
-        described = f"{described}\nExamples of arguments:\n{shown}".strip()
+        examples = "\n".join(msgspec.json.encode(each).decode() for each in tool.examples)
+        described = f"{described}\nExamples of arguments:\n{examples}".strip()
     if described:
         wire["description"] = described
     if tool.parameters:

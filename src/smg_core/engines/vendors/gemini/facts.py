@@ -1,4 +1,4 @@
-"""What one model of Gemini's takes, by its name. Pure. Above: body, contents."""
+"""The facts of one model of Gemini's, by its name. Pure. Above: body, contents."""
 
 import re
 

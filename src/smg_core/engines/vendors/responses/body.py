@@ -195,8 +195,8 @@ def _tool(tool: object, names: SentNames, losses: Losses, at: str) -> ProviderJs
     described = tool.description or ""
     if tool.examples:
         losses.note("tool_examples", "in the description")
-        shown = "\n".join(msgspec.json.encode(each).decode() for each in tool.examples)
-        described = f"{described}\nExamples of arguments:\n{shown}".strip()
+        examples = "\n".join(msgspec.json.encode(each).decode() for each in tool.examples)
+        described = f"{described}\nExamples of arguments:\n{examples}".strip()
     if described:
         wire["description"] = described
     schema = dict(tool.parameters or {})

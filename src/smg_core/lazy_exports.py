@@ -1,4 +1,4 @@
-"""Makes the front door of a package: its public names, each loaded from its module when it is first used.
+"""Makes the lazy exports of a package: its public names, each loaded from its module when it is first used.
 
 A package that other packages import inside must cost them nothing: its `__init__` names what users may import, for types in a
 block `if TYPE_CHECKING` and for Python in a table, and loads none of it. Above: the `__init__` of such packages. Below: the
@@ -12,10 +12,10 @@ from typing import Any
 
 from smg_core.extras import with_install_line
 
-__all__ = ["front_door"]
+__all__ = ["lazy_exports"]
 
 
-def front_door(
+def lazy_exports(
     package: str, places: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """The `__all__`, `__getattr__` and `__dir__` of a package. `places` maps its modules, named in full, to the names that the
