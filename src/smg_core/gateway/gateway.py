@@ -175,7 +175,7 @@ class Gateway:
 
     @property
     def history(self) -> GuardedStore:
-        """What it keeps: responses, conversations, files. There while it is started."""
+        """The store of responses, conversations and files. There while it is started."""
         return self.services.running.history
 
     @property
@@ -284,7 +284,7 @@ class Gateway:
         self._assembly.share(limits, media)
 
     def adopt(self, config: Config) -> None:
-        """Run by these settings from now on, which differ from the present ones in live settings alone
+        """Run by these settings from now on. They differ from the present ones in live settings alone
         (`operation.live_settings`). Keys are adopted by `identify`, since their file is read for that."""
         self._assembly.adopt(config)
 
@@ -353,8 +353,8 @@ class Gateway:
         return await self._in_process.direct(headers).answer("/v1/embeddings", body)
 
     async def explain(self, body: Mapping[str, object] | bytes) -> Explanation:
-        """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
-        timings. Raises RuntimeError before the start."""
+        """The plan for this Chat Completions request, without doing it: rendered prompt, ids, cache, worker, timings. Raises
+        RuntimeError before the start."""
         self._check_started()
         return await self._in_process.explain(body)
 

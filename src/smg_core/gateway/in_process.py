@@ -1,4 +1,4 @@
-"""What calls a gateway in the process that runs it: the ASGI app, clients of SDKs, calls without HTTP, explanations (edge).
+"""Ways to call a gateway in the process that runs it: ASGI, SDKs, verbs, explanations (edge).
 
 Decides nothing. Above: `gateway.gateway`, which loads this when a gateway is made. Below: the app, `serving.explain`.
 """

@@ -57,9 +57,9 @@ class Weave:
             raise refused("seconds_per_chunk", made.chunks, "a chunk has a token at least")
         return made
 
-    def runs(self, grid: tuple[int, ...], per_frame: int, apart: float, sound: int) -> tuple[WovenRun, ...]:
-        """The tokens of `grid[0]` groups of frames, `apart` seconds from each other, and of the sound, in turns."""
-        moments = [step * apart * self.positions for step in range(grid[0])]
+    def runs(self, grid: tuple[int, ...], per_frame: int, interval: float, sound: int) -> tuple[WovenRun, ...]:
+        """The tokens of `grid[0]` groups of frames, `interval` seconds from each other, and of the sound, in turns."""
+        moments = [step * interval * self.positions for step in range(grid[0])]
         if self.chunks is None:
             return in_order(moments, per_frame, sound)
         return in_chunks(moments, per_frame, sound, int(self.positions * self.chunks))
@@ -119,13 +119,13 @@ class HeardClips:
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """See `ClipProcessor`."""
         made = self.frames.item(frames, seconds, rate)
-        return replace(made, facts={**made.facts, "apart": self.frames.seconds_apart(seconds, rate)})
+        return replace(made, facts={**made.facts, "interval": self.frames.interval(seconds, rate)})
 
     def woven(self, clip: ItemFeatures, samples: Float32) -> ItemFeatures:
         """A clip with the tensors of its sound; `facts["woven"]` has in which turns their tokens come."""
         sound = self.recordings.item(samples)
         tensors: dict[str, Array] = {**clip.tensors, **sound.tensors}
-        runs = self.weave.runs(clip.grid, clip.tokens // clip.grid[0], clip.facts["apart"], sound.tokens)
+        runs = self.weave.runs(clip.grid, clip.tokens // clip.grid[0], clip.facts["interval"], sound.tokens)
         return replace(clip, tensors=tensors, tokens=clip.tokens + sound.tokens, facts={**clip.facts, "woven": runs})
 
 

@@ -93,7 +93,7 @@ def _splats(*registers: int) -> str:
     return "".join(load.format(register, 4 * place) for place, register in enumerate(registers))
 
 
-_TAKEN_APART = """;; the four rows' channels taken apart
+_SEPARATED = """;; the four rows' channels taken apart
         (local.set $row (i32.const 4))
         (local.set $from (local.get $lines))
         (loop $split
@@ -165,7 +165,7 @@ def _horizontal(*, narrow: bool) -> str:
           {_each(stored, (1, 2, 3))}
           (local.set $to (i32.add (local.get $to) (i32.const 4)))
           (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
-        {_TAKEN_APART}
+        {_SEPARATED}
         (local.set $src (i32.add (local.get $src) (i32.shl (local.get $stride) (i32.const 2))))
         (br_if $group (local.tee $groups (i32.sub (local.get $groups) (i32.const 1)))))"""
     return _function("horizontal_narrow" if narrow else "horizontal", job, locals_, body)

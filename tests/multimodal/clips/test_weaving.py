@@ -20,7 +20,7 @@ OF_TRANSFORMERS: dict[str, tuple[Any, Weave]] = {
 }
 
 
-def written(cls: Any, grid: tuple[int, int, int], apart: float, sound: int, options: dict[str, Any]) -> str:
+def written(cls: Any, grid: tuple[int, int, int], interval: float, sound: int, options: dict[str, Any]) -> str:
     """What transformers writes for a clip: V for its frames' tokens, A for the sound's, between two marks."""
     stand_in = SimpleNamespace(
         audio_bos_token="<",
@@ -30,7 +30,7 @@ def written(cls: Any, grid: tuple[int, int, int], apart: float, sound: int, opti
         video_processor=SimpleNamespace(merge_size=2),
         get_chunked_index=lambda places, each: cls.get_chunked_index(None, places, each),
     )
-    video = {"video_grid_thw": np.array([grid]), "video_second_per_grid": [apart]}
+    video = {"video_grid_thw": np.array([grid]), "video_second_per_grid": [interval]}
     kept = {
         "position_id_per_seconds": cls.position_id_per_seconds,
         "seconds_per_chunk": cls.seconds_per_chunk,
@@ -45,7 +45,7 @@ def written(cls: Any, grid: tuple[int, int, int], apart: float, sound: int, opti
     groups=st.integers(1, 40),
     rows=st.integers(1, 4),
     columns=st.integers(1, 3),
-    apart=st.sampled_from([2 / 2.0, 2 / 1.0, 2 / 1.875, 2 / 24, 2 / 0.3, 2 / 7]) | st.floats(0.01, 30),
+    interval=st.sampled_from([2 / 2.0, 2 / 1.0, 2 / 1.875, 2 / 24, 2 / 0.3, 2 / 7]) | st.floats(0.01, 30),
     sound=st.integers(0, 700),
     options=st.fixed_dictionaries(
         {},
@@ -55,14 +55,14 @@ def written(cls: Any, grid: tuple[int, int, int], apart: float, sound: int, opti
         },
     ),
 )
-@example(groups=4, rows=2, columns=2, apart=4.0, sound=120, options={})
+@example(groups=4, rows=2, columns=2, interval=4.0, sound=120, options={})
 def test_turns_are_those_of_transformers(
-    name: str, groups: int, rows: int, columns: int, apart: float, sound: int, options: dict[str, Any]
+    name: str, groups: int, rows: int, columns: int, interval: float, sound: int, options: dict[str, Any]
 ) -> None:
     cls, weave = OF_TRANSFORMERS[name]
-    runs = weave.reported(options).runs((groups, 2 * rows, 2 * columns), rows * columns, apart, sound)
+    runs = weave.reported(options).runs((groups, 2 * rows, 2 * columns), rows * columns, interval, sound)
     text = "".join(("A" if heard else "V") * count for heard, count in runs)
-    assert f"<{text}>" == written(cls, (groups, 2 * rows, 2 * columns), apart, sound, options)
+    assert f"<{text}>" == written(cls, (groups, 2 * rows, 2 * columns), interval, sound, options)
     assert all(count for _, count in runs)
     assert all(one[0] is not other[0] for one, other in pairwise(runs))
 

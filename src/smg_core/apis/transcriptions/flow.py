@@ -55,7 +55,7 @@ def _language(request: GenerationRequest, asked: Transcription, parts: int, term
     """The language that is spoken in the recording's first part."""
     part = (0, parts) if parts > 1 else None
     listening = replace(request, transcription=replace(asked, detects=True, part=part))
-    heard = yield from generate(listening, terms, ends=False, keep=True, shown=False)
+    heard = yield from generate(listening, terms, ends=False, keep=True, visible=False)
     found = _TOKEN.match(heard.output.text.strip())
     if found is None:
         raise EngineFailed("The engine named no language that is spoken in the recording.")

@@ -1,4 +1,4 @@
-"""What bounds a store in SQL: how much it reads at once, how much may wait to be written, and how long anything may take.
+"""The bounds of a store in SQL: of what is read at once, of what waits to be written, of time.
 
 Pure. Above: the stores in SQL, and `opening`, which has the numbers from the settings.
 """

@@ -1,4 +1,4 @@
-"""What the failures of SQLite and of its file are called here.
+"""The names that failures of SQLite and of its file have here.
 
 Decides which error of `sqlite3` or of the system is which `StoreFailed`. Pure. Above: `store`, `writer`, `readers`.
 """

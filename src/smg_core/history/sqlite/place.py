@@ -1,4 +1,4 @@
-"""What the URL of a history in SQLite names, and how connections to it are made (edge).
+"""The file that the URL of a history in SQLite names, and connections to it (edge).
 
 Connecting waits for the disk: it is done in threads. Above: `store`, `writer`, `readers`. Below: sqlite3, `store.urls`.
 """

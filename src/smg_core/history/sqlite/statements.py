@@ -1,8 +1,9 @@
-"""The statements by which a history in SQLite is read and written, as text under the names of the deployment.
+"""The statements by which a history in SQLite is read and written, as text.
 
-Pure: makes text, and rows into records; executes nothing. Every statement that a `Store` method needs has the tenant in its
-condition. What is read has its parameters by name, what is written by place: the new values in the order of the columns, then
-what the condition asks. Above: `writing`, `store`, `schema`. Below: `sql.names`, `store.base`.
+Tables and columns have the names of the deployment. Pure: makes text, and rows into records; executes nothing. Every
+statement that a `Store` method needs has the tenant in its condition. What is read has its parameters by name, what is
+written by place: the new values in the order of the columns, then what the condition asks. Above: `writing`, `store`,
+`schema`. Below: `sql.names`, `store.base`.
 """
 
 # ruff: noqa: S608  # what is put into the texts are names, which `Names` has checked; every value is a parameter
