@@ -148,12 +148,8 @@ class Preparing:
     async def _prepared(self, request: GenerationRequest, trace: Trace, instead: str) -> Prompted:
         name, model = self._model_of(request, instead)
         request = request if name == request.model else replace(request, model=name)
-        seals = request.origin is not None and request.origin.seals
-        if (seals or model.tokenizer is None) and not self._has_ciphers:
-            await asyncio.to_thread(
-                load_ciphers
-            )  # reasoning is sealed in the event loop, an outside model's by each API
-            self._has_ciphers = True
+        if not self._has_ciphers and (model.tokenizer is None or (request.origin and request.origin.seals)):
+            await self._load_ciphers()
         plain = has_text_alone(request)
         if self._content is not None and not plain:
             request = await self._content(request, trace, model, tuple(self._registry.kinds(request.model)))
@@ -193,8 +189,7 @@ class Preparing:
         )
         if media is not None:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
-        whole = request.sampling.truncate_prompt is None
-        text = prompt.text if isinstance(prompt, Prompt) and whole else ""
+        text = prompt.text if isinstance(prompt, Prompt) and request.sampling.truncate_prompt is None else ""
         if free_values_small(request, inline) and quickly_assembled(request):
             made = assemble(request, model, text, encoded, items, media, salt=salt, opened=opened, edits=edits)
             trace.prompted = made
@@ -208,6 +203,11 @@ class Preparing:
 
         trace.prompted = prompted = await self._long(assembled, request, request.size)
         return prompted
+
+    async def _load_ciphers(self) -> None:
+        """Load what reasoning is sealed with, which is done in the event loop: an outside model's for each API."""
+        await asyncio.to_thread(load_ciphers)
+        self._has_ciphers = True
 
     async def _long(self, work: Callable[[GivenUp], T], request: GenerationRequest, size: int) -> T:
         return await self._executor.run(work, size=size, caller=request.caller.tenant)
