@@ -143,7 +143,7 @@ async def fleet(folder: Path, worker: str, notice_s: float) -> AsyncIterator[Fle
         words = ["serve", "--worker", worker, "--port", str(port), "--history", f"sqlite:///{folder}/h.db"]
         words += ["--server-notice-s", str(notice_s), "--responses-lease-s", "5", "--responses-poll-s", "0.1"]
         words += ["--mesh-kind", "gossip", "--mesh-name", f"g{number}", "--mesh-bind", f"127.0.0.1:{meshed[number]}"]
-        words += ["--mesh-keys", KEY, "--server-connections", "4000"]
+        words += ["--mesh-keys", KEY, "--server-connections", "4000", "--wait-for-workers", "60"]
         words += [word for seed in seeds for word in ("--mesh-seeds", seed)]
         commands.append([sys.executable, "-m", "tests.bounded", *words])
     async with AsyncExitStack() as stack:
