@@ -67,7 +67,7 @@ FRONT_DOORS = {
         "chat_codec.py",
     ),
     "history": FrontDoor(
-        "from smg_core.history import PutRecord, StoredRecord, open_store", 33, 36, "history.md", "history_store.py"
+        "from smg_core.history import PutRecord, StoredRecord, open_store", 34, 36, "history.md", "history_store.py"
     ),
     "gRPC over HTTP/2": FrontDoor(
         "from smg_core.engines.grpc.h2 import Connection, SmgError", 40, 44, "http2.md", "http2.py"

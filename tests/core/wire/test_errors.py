@@ -10,8 +10,8 @@ from smg_core.wire.errors import anthropic_error, anthropic_text, error_headers,
 
 SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",), errors.SealBroken: ("tampered",)}
 SPECIAL |= {errors.GuardrailBlocked: ("words", "input")}
-SPECIAL |= {errors.StoreFailed: ("full", "disk"), errors.InputTooLong: (10, 5)}
-NAMED = {errors.InputTooLong: {"param": "input"}}
+SPECIAL |= {errors.StoreFailed: ("full", "disk"), errors.InputTooLong: (10, 5), errors.RecordingInParts: ("Long.", 2)}
+NAMED = {errors.InputTooLong: {"param": "input"}, errors.RecordingInParts: {"param": "file", "code": "too_long"}}
 TEXTS = {openai_error: lambda error: error.message, anthropic_error: anthropic_text, gemini_error: gemini_text}
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name != "SmgError"]
 

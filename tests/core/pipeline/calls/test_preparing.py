@@ -202,6 +202,7 @@ async def test_a_picture_for_a_model_whose_workers_are_all_away_is_no_fault_of_t
         """A model that takes pictures."""
 
         kinds = frozenset({"image"})
+        dictates = False
 
         async def load(self, items: Any, **options: Any) -> Any:
             raise NoWorker("asked in vain", retry_after=1.0)
