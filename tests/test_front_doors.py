@@ -78,7 +78,7 @@ FRONT_DOORS = {
     "MCP records": FrontDoor("from smg_mcp import McpTool, ToolOutcome", 4, 22, "mcp.md", "mcp_tools.py"),
     "vision preprocessors": FrontDoor(
         "from smg_multimodal import Media, ModelFiles, Preparer, for_vllm",
-        108,
+        111,
         106,
         "multimodal/embedding.md",
         "picture.py",
