@@ -28,7 +28,7 @@ class Transcription(Struct, frozen=True):
     filename: str = "file"
     media_type: str = ""
     detects: bool = False
-    part: tuple[int, int] | None = None
+    part: tuple[int, ...] | None = None
 
     @property
     def piecemeal(self) -> bool:

@@ -230,7 +230,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *(
             "credentials/renewal/renewed.py: self.name",
             "middleware/storing.py: link.entry.name",
-            "plugins/asgi_exchange.py: door.name",
+            "plugins/asgi_exchange.py: checkpoint.name",
         ),
         *("tools/hosted.py: server.label", "history/sealing.py: name.decode(errors='replace')"),
         *("files/place.py: name", "history/sealing.py: place", "history/sql/migrate.py: current"),
@@ -240,7 +240,7 @@ OURS: dict[str, tuple[str, ...]] = {
         *(
             "auth/tokens.py: reason",
             "engines/status.py: name",
-            "engines/status.py: shown",
+            "engines/status.py: label",
             "pipeline/pairs/legs.py: each.finish",
             "pipeline/pairs/legs.py: end",
         ),

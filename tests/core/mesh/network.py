@@ -70,7 +70,9 @@ class Network:
         node = Node(Writer(name, epoch), self.terms, self.rng, self.at)
         member = self.members[name] = Member(name, node)
         for other in self.members.values():
-            if other is not member and not other.stopped:
+            if other.stopped:  # it is found again once it goes on
+                self._lost |= {(name, other.name), (other.name, name)}
+            elif other is not member:
                 self._apart_since.pop((name, other.name), None)
                 self._lost.discard((name, other.name))
                 self._post(member, node.joined(other.name, FORMATS, self.at))

@@ -131,7 +131,8 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
     if items:
         refuse_unless_taken(items, request.model, model.media_kinds, model.no_media)
     if request.transcription is not None and request.transcription.part is not None:
-        items = [attrs.evolve(item, part=request.transcription.part) for item in items]
+        number, parts = request.transcription.part
+        items = [attrs.evolve(item, part=(number, parts)) for item in items]
     return items if model.tokenizer is not None else []
 
 

@@ -102,14 +102,20 @@ async def test_a_guest_that_answers_nonsense_is_ended(tmp_path: Path, answer: st
         await made.close()
 
 
-async def test_who_leaves_amid_a_call_ends_the_interpreter(tmp_path: Path) -> None:
+async def test_who_leaves_amid_a_call_ends_the_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, read = asyncio.Event(), asyncio.StreamReader.readexactly
+
+    async def noting(reader: asyncio.StreamReader, size: int) -> bytes:
+        found = await read(reader, size)
+        begun.set()  # the program says by a byte that it runs the code
+        return found
+
+    monkeypatch.setattr(asyncio.StreamReader, "readexactly", noting)
     bounds = InterpreterBounds(64 * MIB, 8 * MIB, seconds=PATIENCE, idle_s=600, running=1)
     made = Interpreters(compiled_interpreter(small_interpreter(tmp_path / "component", LOOPS)), bounds)
-    one = folder(tmp_path)
-    task = asyncio.create_task(made.run(one, "x"))
+    task = asyncio.create_task(made.run(folder(tmp_path), "x"))
     async with asyncio.timeout(PATIENCE):
-        while not (one / "socket").exists() or not made.running:
-            await asyncio.sleep(0.01)
+        await begun.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         while any(each.process.returncode is None for each in made._running.values()):
